@@ -88,7 +88,7 @@ def warm_place(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
 
 @pytest.fixture(scope="module")
 def warm_start(warm_place: Path) -> Iterator[None]:
-    """Whatever starts `python -m …`, engines among them, has it started out of that process."""
+    """Programs and engines that start `python -m …` start it out of that process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", os.pathsep.join((str(warm_place), str(Path(sys.executable).parent), os.environ["PATH"])))
         yield

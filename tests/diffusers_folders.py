@@ -117,7 +117,7 @@ CLIP, BIG_CLIP, T5 = 8, 16, 24
 
 
 def clip_tokenizer() -> CLIPTokenizer:
-    """Of single letters."""
+    """Tokenize single letters."""
     letters = [chr(code) for code in range(33, 127)]
     words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
     return CLIPTokenizer(vocab={word: number for number, word in enumerate(words)}, merges=[], model_max_length=24)
@@ -142,7 +142,7 @@ def clip(width: int, kind: type = CLIPTextModel) -> PreTrainedModel:
 
 
 def t5_tokenizer() -> T5Tokenizer:
-    """Of single letters."""
+    """Tokenize single letters."""
     pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", -9.0), ("▁", -2.0)]
     return T5Tokenizer(vocab=[*pieces, *((chr(code), -3.0) for code in range(33, 127))], extra_ids=0)
 

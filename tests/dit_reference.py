@@ -1,4 +1,4 @@
-"""What 2212.09748 describes, from the weights of a checkpoint, and checkpoints of random weights under DiT's names."""
+"""A reference of DiT (2212.09748), and checkpoints of random weights under its names."""
 
 import math
 
@@ -16,7 +16,7 @@ def positions(width: int, side: int) -> Tensor:
 
 
 def answer(weights: dict[str, Tensor], x: Tensor, t: Tensor, y: Tensor | None, heads: int, steps: int = 127) -> Tensor:
-    """What DiT's paper describes, in float64, from the weights of a checkpoint; written apart from the network."""
+    """Compute DiT's output in float64 from the weights of a checkpoint, independently of the network."""
     weights = {name: tensor.double() for name, tensor in weights.items()}
 
     def layer(name: str, values: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What both engines say and leave behind, read by the tests that run them."""
+"""Readers of the output and the logs of both engines."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the graph's tests share: the resolved stages of dvc.yaml and of the studies' own."""
+"""The resolved stages of all dvc.yaml files, for tests of graphs."""
 
 import importlib
 import shlex
@@ -52,12 +52,12 @@ def gate_of(folder: Path) -> Gate:
 
 
 def model_of(folder: Path) -> type[Core]:
-    """What checks the params file of a folder."""
+    """Return the class that checks the params file of a folder."""
     return gate_of(folder).model
 
 
 def model_of_file(file: Path) -> type[Core]:
-    """What checks a params file or preset, by its sections."""
+    """Return the class that checks a params file or preset, by its sections."""
     document = read_yaml(file)
     kind = {"autoencoder": Path("studies/latent"), "comparison": Path("tests/comparison/tiny")}
     return model_of(next((folder for section, folder in kind.items() if section in document), Path()))

@@ -13,7 +13,7 @@ from unequal.settings.training import Runtime
 
 @dataclass
 class Here:
-    """As much of a workspace as a training asks for; figures are kept in memory."""
+    """A workspace for trainings that stores figures in memory."""
 
     root: Path
     runtime: Runtime

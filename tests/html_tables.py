@@ -11,6 +11,6 @@ def uneven_tables(page: str) -> list[str]:
 
 
 def is_uneven(table: str) -> bool:
-    """Whether a row of it is."""
+    """Return True where a row of the table is uneven."""
     columns = table.count("<th>")
     return any(row.count("<td>") not in (0, columns) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL))

@@ -1,4 +1,4 @@
-"""What bad input of any kind comes to: one line that says what is wrong, status 1, and every file as it was."""
+"""Refusals of bad input: one line, status 1, and every file unchanged."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ class Bad(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a stage has ended: its status and its lines on stderr."""
+    """The end of a stage: its status and its lines on stderr."""
 
     status: int
     said: str

@@ -22,7 +22,6 @@ DIGITS = ROOT / "presets/digits.yaml"
 
 
 def params() -> Params:
-    """Return a preset with a small batch, a short profile and a checkpoint every step."""
     read = training.comparable(Params.read(DIGITS), CPU, batch_size=4)
     changes = {"profile": {"images": 2, "batch_size": 25}, "schedule": {"timesteps": 30}}
     return read.model_copy(
@@ -31,7 +30,6 @@ def params() -> Params:
 
 
 def long() -> Params:
-    """Return the same with the preset's own number of timesteps."""
     return training.comparable(Params.read(DIGITS), CPU, batch_size=4)
 
 

@@ -72,14 +72,12 @@ def project(tmp_path: Path) -> Path:
 
 
 def wait_for(reached: Callable[[], bool], engine: Command, project: Path) -> None:
-    """Until a condition holds, while an engine runs."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not reached():
         assert engine.ended(0.02) is None and time.monotonic() < end, log_of(project).read_text()
 
 
 def said(project: Path) -> str:
-    """What the engine and its stage have said; Snakemake has the latter in a file."""
     return "".join(path.read_text() for path in (log_of(project), project / "logs/slow.log") if path.exists())
 
 

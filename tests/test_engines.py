@@ -13,7 +13,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 @pytest.fixture(scope="module")
 def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny pipeline, run by Snakemake and recorded by DVC, to be changed."""
     return tiny_pipeline.copied(tmp_path_factory.mktemp("engines") / "project")
 
 

@@ -21,7 +21,6 @@ HOLDOUTS = (0.1, 0.2, 0.3)
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small graph that Snakemake has run."""
     made = small_copy(tmp_path_factory.mktemp("agree") / "project")
     run(made, "snakemake", "--cores", "2")
     commit(made, "made")
@@ -50,12 +49,10 @@ def experiment(project: Path) -> None:
 
 
 def check_out(project: Path) -> None:
-    """Outputs return to what dvc.lock describes."""
     run(project, "dvc", "checkout", "--force", "--allow-missing")
 
 
 def check_out_committed(project: Path) -> None:
-    """Outputs and their record return to the last commit, the settings do not."""
     run(project, "git", "checkout", "--", "dvc.lock", "results")
     check_out(project)
 
@@ -81,7 +78,6 @@ OTHERS = (experiment, check_out, check_out_committed, touch, record, lose_data, 
 
 
 def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:
-    """Take the steps; whichever engine runs last leaves what the settings ask for, and nothing for the other."""
     for step in steps:
         step(project)
     for engine in ENGINES:

@@ -23,7 +23,6 @@ PROGRAMS = programs(ROOT / "dvc.yaml")
 
 @pytest.fixture(scope="module")
 def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny pipeline, run by Snakemake and recorded by DVC, to be changed."""
     return tiny_pipeline.copied(tmp_path_factory.mktemp("code") / "project")
 
 
@@ -44,14 +43,12 @@ def test_without_the_harness_a_program_makes_the_same(project: Path, name: str, 
 
 
 def chosen_and_changed(project: Path) -> tuple[set[str], set[str]]:
-    """Stages that Snakemake would run, those behind stale ones too, and those that DVC calls changed."""
     chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
     return chosen, changed_for_dvc(project)
 
 
 def changed_for_dvc(project: Path) -> set[str]:
-    """Stages of which DVC says that something they read is another."""
     changed = json.loads(run(project, "dvc", "status", "--json", "dvc.yaml"))
     return {re.sub(r"\W", "_", stage) for stage in changed if stage != "code"}
 
@@ -88,7 +85,6 @@ def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
 
 
 def as_before(project: Path) -> None:
-    """The code's files say again what they said."""
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
 
 
@@ -141,5 +137,4 @@ def test_another_version_of_a_library_is_noticed_by_both_engines(
 
 
 def program_of(command: str) -> str:
-    """The last part of the module's name that a stage runs."""
     return command.split(" -m ")[1].split()[0].rpartition(".")[2]

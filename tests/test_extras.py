@@ -63,7 +63,6 @@ print(json.dumps({"found": found, "hidden": sorted(HIDDEN), "loaded": sorted({n.
 
 
 def modules() -> list[str]:
-    """The dotted names of all modules of the library."""
     files = sorted((ROOT / "unequal").rglob("*.py"))
     return [".".join(one.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for one in files]
 
@@ -74,7 +73,6 @@ def is_light(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def imported() -> dict[str, dict[str, str]]:
-    """What came of importing all modules where nothing but torch and NumPy is found."""
     command = [sys.executable, "-c", IMPORT_ALL, *modules()]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment, check=True)
@@ -99,7 +97,7 @@ def test_whatever_needs_more_says_so_in_one_line(imported: dict[str, dict[str, s
 
 @pytest.mark.parametrize("package", sorted({file.parent for file in (ROOT / "unequal").rglob("*.py")}), ids=str)
 def test_a_package_names_what_its_modules_import(package: Path):
-    """What is imported on the way in; what a function imports, it needs when it is called."""
+    """Imports at the top of modules count; those inside functions are needed at their call."""
     files = package.glob("*.py")
     nodes = [node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body]
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -109,7 +107,6 @@ def test_a_package_names_what_its_modules_import(package: Path):
 
 
 def named(package: Path) -> list[str]:
-    """The libraries that a package's call of `needs` names."""
     file = package / "__init__.py"
     nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
     calls = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
@@ -126,7 +123,6 @@ def test_a_library_that_is_named_comes_with_the_extra_that_is_named():
 
 
 def bare(requirement: str) -> str:
-    """The name in a requirement."""
     return requirement.partition(">")[0].lower().replace("_", "-")
 
 

@@ -32,7 +32,6 @@ FACTS = {"n": 3, "shape": [1, 8, 8], "name": "zweiunddreißig", "path": None}
 
 
 def names(folder: Path) -> list[str]:
-    """Everything in a folder, hidden files too."""
     return sorted(item.name for item in folder.iterdir())
 
 

@@ -52,7 +52,7 @@ def test_the_code_is_brought_up_to_date_in_every_run(folder: Path):
 
 
 def inputs_in_code(instance: Instance) -> list[str]:
-    """What `run.input(…)` and `run.source(…)` name; `*` stands for the rest where a part is not an option."""
+    """Paths that `run.input(…)` and `run.source(…)` name; `*` stands for the rest where a part is not an option."""
     function = instance.command.function
     parameters = signature(function).parameters.values()
     defaults = {one.name: one.default for one in parameters if one.default is not Parameter.empty}
@@ -99,7 +99,6 @@ def test_a_key_that_names_what_lies_outside_has_its_file_and_its_reader(folder: 
 
 
 def readers(name: str, here: list[Instance]) -> set[str]:
-    """Programs that read a source: of a section of a study's own, those that its graph hands the section to."""
     section = name.partition(".")[0].partition("/")[0]
     own = {i.program for i in here if section in {key.partition(".")[0] for key in i.params}}
     return READERS.get(section, own)

@@ -18,7 +18,6 @@ class Ended(Exception):
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])
 def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
-    """A signal whose handler, as long as nothing else handles it, raises Ended."""
 
     def end(*_: object) -> None:
         raise Ended
@@ -29,7 +28,6 @@ def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
 
 
 def within(number: int, work: Callable[[Callable[[], bool]], None]) -> None:
-    """Send a signal to this process where it is held back, and go on working."""
     with stop_deferred() as asked:
         assert not asked()
         os.kill(os.getpid(), number)
@@ -69,7 +67,6 @@ def test_without_a_signal_the_handlers_are_as_before(number: signal.Signals) -> 
 
 
 def pools() -> set[int]:
-    """The threads of every library that has some."""
     return {torch.get_num_threads(), *(one["num_threads"] for one in threadpool_info())}
 
 

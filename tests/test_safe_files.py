@@ -16,7 +16,6 @@ NEVER = ("pickle.load", "pickle.loads", "pickle.Unpickler", "joblib.load", "torc
 
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
-    """Every call in the project's own programs, by the place and the name of what is called."""
     for file in sorted(file for top in ("unequal", "stages", "studies") for file in (ROOT / top).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):

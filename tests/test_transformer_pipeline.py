@@ -14,7 +14,6 @@ TRANSFORMER = {"kind": "dit", "pretrained": None, "depth": 3, "width": 32, "head
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
-    """A tiny pipeline with a transformer."""
     target = tmp_path_factory.mktemp("transformer") / "project"
     project = tiny_copy(target, {})
     params = yaml.safe_load((project / "params.yaml").read_text())

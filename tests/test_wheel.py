@@ -59,7 +59,6 @@ def closure(*wanted: str) -> set[str]:
 
 
 def link(name: str, place: Path) -> None:
-    """Have a distribution of this environment in another one, without copying it."""
     one = distribution(name)
     tops = {file.parts[0] for file in one.files or [] if file.parts[0] != ".."}
     for top in tops - {path.name for path in place.iterdir()}:
@@ -67,7 +66,6 @@ def link(name: str, place: Path) -> None:
 
 
 def ran(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What a command comes to in an empty folder."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run([python, *words], capture_output=True, text=True, cwd=python.parent, env=clean, check=False)
 

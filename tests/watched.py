@@ -1,4 +1,4 @@
-"""What programs open, and what they make with a stub in the harness's place."""
+"""Files that programs open, and outputs that they make with a stub in place of the harness."""
 
 import csv
 import importlib
@@ -98,7 +98,7 @@ class Stub:
 
 
 def other_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> set[str]:
-    """What a program makes otherwise with a stub in the harness's place: its first instance in a graph that has run.
+    """Return outputs that differ with a stub for the harness: of the program's first instance in a finished graph.
 
     Args:
         place: the folder of the dvc.yaml.
@@ -129,7 +129,7 @@ UNCOMPARED = re.compile(r"(\w+_)?seconds|images_per_second")
 
 
 def content(file: Path) -> Any:
-    """What is compared of a file: all but seconds and speeds, and the order of metadata of tensors."""
+    """Return a file's content without seconds, speeds and the order of tensors' metadata."""
     text = file.read_text(encoding="utf-8") if file.suffix in {".json", ".jsonl", ".csv"} else ""
     match file.suffix:
         case ".safetensors":

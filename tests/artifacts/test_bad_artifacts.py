@@ -1,4 +1,4 @@
-"""What one stage hands to the next, spoiled in every way: the stage that reads it refuses it in one line."""
+"""Spoiled artifacts: the stage that reads one refuses it in one line."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.usefixtures("small_inputs")
 
 
 def written(path: Path, content: Any) -> Callable[[], object]:
-    """The file with other content: bytes as they are, all else as JSON, where NaN may stand."""
     return lambda: path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
@@ -47,7 +46,6 @@ def cut(path: Path, kept: int) -> Callable[[], object]:
 
 
 def replaced(path: Path) -> Callable[[], None]:
-    """A folder in a file's place."""
     return lambda: (path.unlink(), path.mkdir())[1]
 
 

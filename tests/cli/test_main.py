@@ -40,7 +40,6 @@ def test_the_list_of_commands_and_their_own_help_agree():
 
 @pytest.fixture
 def empty(project: Path) -> Path:
-    """A project with a params file that lacks nearly all, and no model."""
     (project / "params.yaml").write_text("seed: 0\n")
     (project / "folder").mkdir()
     return project

@@ -1,4 +1,4 @@
-"""What recipes put their weight on: the numbers that are told and the picture that is drawn."""
+"""The effective weighting of recipes: numbers and picture."""
 
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,6 @@ def test_parameters_of_another_weight_are_refused(params: Path) -> None:
 
 
 def with_plan(params: Path, groups: dict[str, Any]) -> Recipes:
-    """The same settings, and a plan of such groups."""
     document = read_yaml(params)
     plan = {"groups": groups, "pruning": None, "start": "base", "recipe": document["recipes"]["expert"]}
     return validate(Recipes, document | {"plans": {"two": plan}}, params)

@@ -21,7 +21,7 @@ CONFIGURATION, HELD = "slurm-of-unequals-tests.conf", "held.lock"
 
 
 def missing() -> str | None:
-    """Why Slurm cannot be started here, or None."""
+    """Return why Slurm cannot be started here, or None."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if absent:
         return f"no {absent[0]}; Debian: apt-get install slurm-wlm munge"
@@ -31,7 +31,7 @@ def missing() -> str | None:
 
 
 def stale() -> bool:
-    """Whether a link of ours is at the default place, left by tests that were killed: those that run hold a lock."""
+    """Return True where the default place holds a link that killed tests have left; running ones hold a lock."""
     if not DEFAULT_PLACE.is_symlink() or (target := DEFAULT_PLACE.readlink()).name != CONFIGURATION:
         return False
     lock = FileLock(target.with_name(HELD))
@@ -138,13 +138,13 @@ def daemon(command: list[str], folder: Path, environment: dict[str, str]) -> Ite
 
 
 def end_jobs(environment: dict[str, str]) -> None:
-    """What a test that failed has left: jobs outlive the daemons."""
+    """Cancel the jobs of failed tests, which outlive the daemons."""
     subprocess.run(["scancel", "--full", "--signal=KILL", f"--partition={PARTITION}"], env=environment, check=False)
     time.sleep(2)
 
 
 def wait_for_node(environment: dict[str, str]) -> None:
-    """Until the node takes jobs."""
+    """Wait until the node takes jobs."""
     command = ["sinfo", "--noheader", "--format=%T"]
     for _ in range(START_SECONDS * 2):
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -9,7 +9,6 @@ import pytest
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The default place, elsewhere; all programs are there, and we are root."""
     monkeypatch.setattr(one_node, "DEFAULT_PLACE", tmp_path / "etc/slurm.conf")
     monkeypatch.setattr(one_node.shutil, "which", lambda name: name)
     monkeypatch.setattr(one_node.os, "geteuid", lambda: 0)

@@ -53,20 +53,17 @@ PATIENCE_SECONDS = 300
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A Slurm of one node, and what its commands need in the environment."""
     with one_node.slurm(tmp_path_factory.mktemp("slurm") / "node") as environment:
         yield environment
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a tracking server on loopback."""
     with Server(tmp_path_factory.mktemp("server")) as server:
         yield server.uri
 
 
 def wait_for(reached, what: str) -> None:
-    """Until a condition holds."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not reached():
         assert time.monotonic() < end, f"waited {PATIENCE_SECONDS} s for {what}"
@@ -98,7 +95,6 @@ def training_longer(finished: Path, folder: Path) -> Path:
 
 
 def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
-    """What Slurm's records say of all jobs, by the names that `scontrol show job` gives."""
     said = subprocess.run(
         ["scontrol", "--oneliner", "show", "job"], env=environment, capture_output=True, text=True, check=True
     ).stdout
@@ -110,19 +106,16 @@ def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
 
 
 def megabytes_of(job: dict[str, str]) -> int:
-    """The memory that a job was given; Slurm says gigabytes of 1,024 MB where it can."""
     amount, unit = re.findall(r"mem=([\d.]+)([MG])", job["TRES"])[0]
     return round(float(amount) * {"M": 1, "G": 1024}[unit])
 
 
 def rule_of(job: dict[str, str]) -> str:
-    """The rule that the plugin has noted in a job's comment."""
     return job.get("Comment", "").removeprefix("rule_")
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> dict[str, str]:
-    """What Snakemake is to find in its environment, beside the project's own code."""
     hook = tmp_path_factory.mktemp("hook")
     (hook / "sitecustomize.py").write_text(LOOKING_OFTEN)
     return cluster | {"MLFLOW_TRACKING_URI": server, "HOOK": str(hook)}
@@ -134,13 +127,11 @@ def beside(project: Path, environment: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def warm(warm_place: Path) -> dict[str, str]:
-    """What has programs started out of the warm process, those of jobs among them, where their process is no matter."""
     return {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], warm: dict[str, str]) -> Path:
-    """A tiny pipeline, run as jobs of Slurm."""
     project = project_of(tmp_path_factory.mktemp("cluster") / "project")
     run(project, "snakemake", "--profile", "profiles/slurm", environment=beside(project, environment) | warm)
     return project
@@ -186,7 +177,6 @@ def cancel(job: str, project: Path, environment: dict[str, str]) -> None:
 
 
 def run_out_of_time(job: str, project: Path, environment: dict[str, str]) -> None:
-    """Let a job reach its end at once. Slurm looks at the clock twice a minute, so the training is held that long."""
     subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now+1"], env=environment, check=True)
     with held(project):
         wait_for(lambda: {one["JobId"]: one for one in jobs_of(environment)}[job]["JobState"] != "RUNNING", "its end")
@@ -209,13 +199,11 @@ def held(project: Path) -> Iterator[None]:
 
 
 def trainings(environment: dict[str, str], earlier: set[str]) -> list[dict[str, str]]:
-    """The jobs of train_base beyond earlier ones, in their order."""
     jobs = [job for job in jobs_of(environment) if rule_of(job) == "train_base" and job["JobId"] not in earlier]
     return sorted(jobs, key=lambda job: int(job["JobId"]))
 
 
 def lines_of_the_log(project: Path) -> int:
-    """Lines that the training has logged so far."""
     return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
 
 

@@ -179,7 +179,6 @@ def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: st
 
 
 def refused_in_a_line(result: Result, pattern: str) -> None:
-    """The report says why, and has written nothing."""
     assert result.exit_code == 1, result.output
     assert re.fullmatch(f"report: .*{pattern}.*\n", result.output), result.output
     assert not Path("results/findings.json").exists()

@@ -80,7 +80,6 @@ def test_in_a_pilot_a_doubling_is_worth_a_doubling() -> None:
 
 @pytest.fixture
 def trainings(project: Path) -> Path:
-    """Trainings with paths, which scatter by 1 % of FID, about a level of their block."""
     folder, generator = project / "results/endpoints", np.random.default_rng(1)
     write_trainings(folder, design())
     for file in sorted(folder.rglob("*.json")):

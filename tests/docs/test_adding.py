@@ -53,7 +53,6 @@ def edit(project: Path, block: Block) -> None:
 
 
 def set_or_create(project: Path, block: Block) -> None:
-    """Merge settings into a file, or write a new one."""
     assert block.title, block.id
     file = project / block.title
     if file.exists():
@@ -65,7 +64,6 @@ def set_or_create(project: Path, block: Block) -> None:
 
 
 def create_or_run(project: Path, block: Block) -> None:
-    """Write a new module, or run what has no file."""
     if block.title is None:
         call(project, "python", "-c", block.text)
         return
@@ -89,7 +87,6 @@ def command(project: Path, block: Block) -> None:
 
 
 def call(project: Path, *words: str) -> None:
-    """Run a program in the copy."""
     run(project, *words, environment={"MLFLOW_TRACKING_URI": NOBODY})
 
 

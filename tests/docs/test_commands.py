@@ -30,7 +30,6 @@ def test_commands_can_be_called(block: Block, monkeypatch: pytest.MonkeyPatch):
 
 
 def commands_of(line: str) -> Iterator[list[str]]:
-    """The commands of a line, without its comment; `python -m uv run` is left out before the command that it runs."""
     for command in re.split(r"&&", line):
         words = shlex.split(command, comments=True)
         if words[:5] == ["python3", "-m", "uv", "run", *words[4:5]]:
@@ -62,12 +61,10 @@ def check_python(arguments: list[str]) -> None:
 
 
 def expanded(word: str) -> list[str]:
-    """A word as the shell hands it on."""
     return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
 def check_dvc(arguments: list[str]) -> None:
-    """Options as DVC parses them, and stages that there are."""
     parsed = parse_args(arguments)
     for target in getattr(parsed, "targets", None) or []:
         file, _, stage = target.rpartition(":") if ".yaml:" in target else ("dvc.yaml", "", target)
@@ -75,7 +72,6 @@ def check_dvc(arguments: list[str]) -> None:
 
 
 def check_snakemake(arguments: list[str]) -> None:
-    """Options as Snakemake parses them, folders and rules that there are."""
     parsed = get_argument_parser().parse_args(arguments)
     folder = Path(parsed.directory or ".")
     assert all(Path(given).is_dir() for given in (*(parsed.profile or ()), folder))
@@ -83,7 +79,6 @@ def check_snakemake(arguments: list[str]) -> None:
 
 
 def instances(file: Path) -> set[str]:
-    """Names of a dvc.yaml's stages and of their instances."""
     settings = read_yaml(file.with_name("params.yaml"))
     names = set()
     for name, stage in read_yaml(file)["stages"].items():
@@ -93,12 +88,10 @@ def instances(file: Path) -> set[str]:
 
 
 def settings_at(settings: Any, key: str) -> Any:
-    """The value at a dotted key."""
     return reduce(lambda section, part: section[part], key.split("."), settings)
 
 
 def check_mlflow(arguments: list[str]) -> None:
-    """A command of MLflow's, and its options."""
     from mlflow.cli import cli
 
     with cli.make_context("mlflow", list(arguments), resilient_parsing=True) as context:
@@ -108,7 +101,6 @@ def check_mlflow(arguments: list[str]) -> None:
 
 
 def check_unequal(arguments: list[str]) -> None:
-    """A subcommand of the console command, and its options."""
     with unequal.make_context("unequal", list(arguments), resilient_parsing=True) as context:
         name, command, rest = unequal.resolve_command(context, arguments)
         assert command is not None
@@ -116,7 +108,6 @@ def check_unequal(arguments: list[str]) -> None:
 
 
 def check_copy(arguments: list[str]) -> None:
-    """A file that there is, into a folder that there is."""
     source, target = map(Path, arguments)
     assert source.exists()
     assert target.parent.exists()

@@ -20,7 +20,6 @@ def test_an_example_runs(block: Block):
 
 
 def names_in(section: str) -> tuple[set[str], set[str]]:
-    """The names that a section lists, and those that its example takes from this library and uses."""
     listed = set(re.findall(r"`(\w+)`", section.split("```")[0].split("\n\n")[1]))
     tree = ast.parse(re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0])
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]

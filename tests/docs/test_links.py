@@ -1,4 +1,4 @@
-"""What the pages name is there: files and settings. The site's build checks links."""
+"""Files and settings that pages name exist. The site's build checks links."""
 
 import re
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_settings_that_are_named_exist(page: Path):
 
 
 def known(parts: list[str], *annotations: Any) -> bool:
-    """Whether one of the sections that annotations allow has a key that is reached by these parts."""
+    """Return True where a section that the annotations allow has the key with these parts."""
     if not parts:
         return True
     below: list[Any] = []
@@ -69,7 +69,7 @@ FOUND = (":!docs/findings.md", ":!docs/compare.md", ":!README.md", ":!tests")
 
 
 def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
-    """So that adding or deleting one touches nothing else, but for the pages on what they have found."""
+    """Adding or deleting a study touches no other page but those on findings."""
     studies = {file.relative_to(ROOT / "studies").parts[0] for file in (ROOT / "studies").rglob("params.yaml")}
     assert studies
     name = re.compile(rf"`({'|'.join(studies)})`|studies[/.]({'|'.join(studies)})\b")

@@ -284,7 +284,7 @@ def test_weights_of_another_network() -> None:
 
 
 def test_no_code_comes_with_weights(tmp_path: Path) -> None:
-    """Neither from the file that the settings name, nor from what lies among the artifacts in its place."""
+    """The file of the settings and the artifact are both loaded without code."""
     mark = tmp_path / "mark"
     torch.save({"fc.weight": Trap(mark)}, tmp_path / "weights.pth")
     with pytest.raises(UserError, match=r"weights\.pth: no file of bare weights"):

@@ -102,7 +102,7 @@ def at(document: Document, place: Place) -> Any:
 
 
 def near(value: Any) -> list[Any]:
-    """What a value might be mistaken for: other numbers of its kind, fewer or more of a list."""
+    """Draw values near a value: other numbers of its kind, a shorter or longer list."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int | float):
@@ -145,7 +145,7 @@ def misspelt(draw: st.DrawFn, text: str) -> str:
 
 
 def refusal(read: Callable[[Path], object], document: Document | str, folder: Path) -> str | None:
-    """What a reader of params files says of a document or a text that it refuses; None where it takes it.
+    """Return a reader's refusal of a document or a text; None where it accepts it.
 
     Raises:
         AssertionError: the refusal is not one plain line that names the file.
@@ -164,7 +164,7 @@ def refusal(read: Callable[[Path], object], document: Document | str, folder: Pa
 
 
 def gate(path: Path) -> None:
-    """What stands before all stages."""
+    """Run the checks before all stages."""
     Params.read(path)
     check_sources(path)
 

@@ -61,7 +61,7 @@ class Server:
             time.sleep(0.1)
 
     def answers(self) -> bool:
-        """Whether somebody listens."""
+        """Return True where a server listens."""
         with socket.socket() as one:
             return one.connect_ex(("127.0.0.1", self.port)) == 0
 

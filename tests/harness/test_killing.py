@@ -39,7 +39,6 @@ def stage(said: str = "the same") -> Stage:
 
 @pytest.fixture
 def killer(tmp_path: Path) -> Killer:
-    """Expects what the program says, and that it takes as long as it does."""
     (tmp_path / "out.txt").write_text("the same")
     expected = {"stage": made_by(tmp_path, stage())}
     return Killer(tmp_path, {"stage": 0.25}, expected, Random(0))

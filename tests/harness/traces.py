@@ -73,7 +73,7 @@ def clear(project: Path, stage: Stage) -> None:
 
 
 def saved(project: Path, stage: Stage) -> int:
-    """How much a stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
+    """Count the saved progress of a running or killed stage: steps of a training, finished parts, candidates tried.
 
     Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
     """
@@ -89,7 +89,7 @@ def works(project: Path, stage: Stage) -> list[Path]:
 
 
 def saved_in(work: Path) -> int:
-    """The same of a work directory."""
+    """Count the saved progress in a work directory."""
     candidates = read_facts(work / STATE) or []
     return steps_in(work / CHECKPOINT) + len(candidates) + len([*work.rglob("[!.]*.chunk")])
 
@@ -105,7 +105,7 @@ def steps_in(checkpoint: Path) -> int:
 
 
 def leaving(project: Path, stage: Stage, since: float = 0.0) -> bool:
-    """Whether a stage has begun to write its outputs; those from before a moment, in seconds, are an earlier run's."""
+    """Return True where a stage has begun to write its outputs since a moment, in seconds."""
     written = [project / output for output in stage.outputs]
     times = map(written_at, (*written, *(work / OUTPUTS for work in works(project, stage))))
     return any(since <= time for time in times if time is not None)

@@ -41,7 +41,6 @@ def cut(path: Path, kept: int) -> Callable[[], object]:
 
 
 def facts(folder: Path, **changes: Any) -> Callable[[], None]:
-    """A record with other facts; None deletes one."""
 
     def spoil() -> None:
         found = read_json(folder / RECORD) | changes
@@ -51,7 +50,6 @@ def facts(folder: Path, **changes: Any) -> Callable[[], None]:
 
 
 def vouched(folder: Path, name: str, content: bytes | str) -> Callable[[], None]:
-    """A file of a model with other content, for which its record vouches: written by another program or version."""
 
     def spoil() -> None:
         written(folder / name, content)()
@@ -63,7 +61,6 @@ def vouched(folder: Path, name: str, content: bytes | str) -> Callable[[], None]
 
 
 def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Callable[[], None]:
-    """The base's weights, changed, with its record vouching for them."""
     return lambda: vouched(BASE, WEIGHTS, save(change(load_file(BASE / WEIGHTS))))()
 
 
@@ -217,7 +214,6 @@ def taken_config(**changes: Any) -> Callable[[], None]:
 
 
 def pt(content: Any, raw: bool = False) -> Callable[[], None]:
-    """A file of OpenAI's that the settings name."""
 
     def spoil() -> None:
         shutil.rmtree(BASE)

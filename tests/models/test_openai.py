@@ -116,7 +116,6 @@ def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenAIUNet, UNet2DModel]:
-    """A network with four heads of 8 channels and, in the middle, of 16, and what is loaded of its file."""
     net = network(heads=4, multiples=(1, 2), attended=(0,), layers=1)
     return net, load(saved(net, tmp_path_factory.mktemp("several")), num_heads=4)
 

@@ -25,14 +25,13 @@ pytestmark = pytest.mark.usefixtures("_impatient")
 
 
 class Settings(StageSettings):
-    """What the stage reads."""
+    """Settings of the stage."""
 
     seed: int
 
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """Logs and writes as every stage does."""
     run.output("artifacts/made.txt").write_text("made")
     for step in range(20):
         run.log({"loss": 1 / (step + 1)}, step)
@@ -42,7 +41,6 @@ def main(run: Run, settings: Settings) -> None:
 
 @pytest.fixture
 def _impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working directory, and little patience with servers and locks."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tracker, "LAST_SECONDS", 0.0)
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.2)
@@ -94,7 +92,6 @@ def server(answer: Answer) -> Iterator[str]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """An address at which nobody listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{one.getsockname()[1]}"
@@ -108,7 +105,6 @@ def at(uri: str, make: Callable[[], object] = lambda: None) -> Iterator[str]:
 
 
 def locked(path: str) -> None:
-    """A database that another program holds for good."""
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
     connection.execute("BEGIN EXCLUSIVE")
@@ -139,7 +135,6 @@ def write_settings(uri: str | None) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Hashes of what the stage makes where nothing is tracked."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("made"))
         write_settings("nowhere://")

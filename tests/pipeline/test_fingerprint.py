@@ -1,4 +1,4 @@
-"""What counts as a program's code, on a small project, and on this one."""
+"""The fingerprint of a program's code, in a small project and in this one."""
 
 import re
 from collections.abc import Callable
@@ -135,7 +135,6 @@ def test_another_version_of_a_library_is_noticed_and_another_build_is_not(
 
 @pytest.fixture
 def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Have another version of a library installed, as far as its metadata say."""
 
     def install(name: str, version: str) -> None:
         site = tmp_path / f"site-{version}"
@@ -188,7 +187,6 @@ def test_the_names_of_distributions_are_those_that_are_installed():
 
 
 def plain(name: str) -> str:
-    """A distribution's name as all of its spellings."""
     return name.lower().replace("_", "-")
 
 

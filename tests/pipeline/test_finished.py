@@ -1,4 +1,4 @@
-"""What a finished run leaves for an engine that may not have recorded it: put into place again, once, and if whole."""
+"""A finished run that no engine has recorded: its whole outputs are published once more."""
 
 import os
 import subprocess
@@ -30,7 +30,6 @@ class Lost(BaseException):
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project, whose stages are started by an engine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setattr(Recorder, "calls", [])
@@ -45,7 +44,7 @@ def write_params(seed: int = 1) -> None:
 
 
 def run(option: str = "plain") -> bool:
-    """Whether the stage, which has to end well, has computed anything."""
+    """Return True where the stage, which must succeed, has computed anything."""
     computed = []
 
     @stage(Settings)
@@ -66,7 +65,6 @@ def run(option: str = "plain") -> bool:
 
 
 def delete_outputs() -> dict[str, str]:
-    """What an engine does that has recorded nothing, before it starts the stage again; gives what was there."""
     said = {name: Path(name).read_text() for name in OUTPUTS}
     for name in OUTPUTS:
         Path(name).unlink()
@@ -137,7 +135,6 @@ def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch)
 
 
 def altered() -> None:
-    """A program writes into a published file, which is the kept one as well."""
     with Path("artifacts/folder/inner.txt").open("a") as file:
         file.write(" and more")
 

@@ -35,7 +35,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def appeared(*names: str) -> bool:
-    """Whether files appear before long."""
+    """Return True where files appear in time."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if all(Path(name).exists() for name in names):

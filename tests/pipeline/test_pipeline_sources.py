@@ -1,4 +1,4 @@
-"""What lies outside is hashed, told in files that stay untouched while it does, and held against what is read."""
+"""Hashes of files outside the project: written only on a change, checked when the file is read."""
 
 import os
 from collections.abc import Callable

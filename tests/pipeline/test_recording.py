@@ -89,7 +89,6 @@ def draw() -> None:
 
 
 def stale() -> set[str]:
-    """Names of stale stages, where nothing waits for the gate."""
     stages = stages_of(GRAPH)
     return stale_stages(stages, lambda one: {dep.def_path for dep in one.deps} - {"gate.json"})
 

@@ -232,7 +232,7 @@ def test_state_is_resumed_by_the_same_run_only() -> None:
 
 
 def code_file(content: Any) -> Path:
-    """What an engine has been told of the code of the program here."""
+    """Write the fingerprint that an engine has of this program."""
     file = Path("artifacts/code/test_stage.json")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""What a source says: the same for every Python, and for what changes nothing."""
+"""The digest of a source: equal for every Python, and after edits that change nothing."""
 
 import textwrap
 from hashlib import sha256

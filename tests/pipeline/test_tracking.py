@@ -46,7 +46,6 @@ main()
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database, made once: that takes seconds."""
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
     prepare_database(path)
     return path
@@ -54,7 +53,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Path) -> Path:
-    """A project with an empty database, and an environment that says nothing of MLflow's store."""
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
@@ -76,20 +74,17 @@ def runs(project: Path) -> tuple[list[Run], list[Run]]:
 
 
 def artifacts(project: Path, run: Run) -> dict[str, str]:
-    """Content of every file that a run has, by its path."""
     folder = project / "mlartifacts" / run.info.run_id / "artifacts"
     return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
 def write_stage(project: Path, **tracking: Any) -> None:
-    """The stage and its params.yaml."""
     (project / "toy.py").write_text(STAGE)
     params = SETTINGS | {"runtime": RUNTIME | {"tracking": TRACKING | tracking}}
     (project / "params.yaml").write_text(yaml.safe_dump(params))
 
 
 def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
-    """A process that runs the stage."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = ["python", "-m", "toy", "--name", name]
     return subprocess.Popen(command, cwd=project, env=environment, text=True, stderr=subprocess.PIPE)

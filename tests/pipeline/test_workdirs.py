@@ -55,7 +55,6 @@ def test_without_a_project_the_root_is_the_working_directory(
 
 
 def state(root: Path, instance: str, number: int) -> Path:
-    """A work directory, the older the smaller its number."""
     work = root / f"{instance}-{number:012x}"
     work.mkdir(parents=True)
     (work / "checkpoint").touch()

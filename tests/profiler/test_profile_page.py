@@ -1,4 +1,4 @@
-"""What the page says of a profile, beyond the figures of the file."""
+"""Figures of a profile's page that its file does not hold."""
 
 import numpy as np
 from hypothesis import given

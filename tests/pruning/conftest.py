@@ -1,4 +1,4 @@
-"""What tests of pruning share: a target, made of a tiny network and the tiny data set, and trials of schemes on it."""
+"""Fixtures of pruning: a target of a tiny network and the tiny data set, and trials of schemes on it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can be pruned, and its cost by formula: that which is measured, and the one known of a published network."""
+"""Units that can be pruned, and their cost by formula, as measured and as published."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -113,7 +113,6 @@ def tried(number: int, scheme: dict[str, float], loss: float) -> Candidate:
 
 
 def search(seed: int, rounds: int) -> list[Candidate]:
-    """A search whose best scheme is 0.8 in the first block and 0.2 in the second."""
     bank: list[Candidate] = []
     for round_ in range(rounds):
         for _, scheme in TpeProposer(BLOCKS, 3, seed).propose(round_, bank):

@@ -129,7 +129,7 @@ def drawn(anatomy: Anatomy, make_target: MakeTarget, seed: int) -> list[Unit]:
 def test_any_order_meets_any_limit_and_leaves_no_room(
     attentive: Anatomy, make_target: MakeTarget, seed: int, ratio: float
 ) -> None:
-    """What is gone does not fit; and of each layer, the more important units stay."""
+    """Pruned units would not fit; each layer keeps its more important units."""
     units = drawn(attentive, make_target, seed)
     limit = ratio * attentive.macs(np.zeros(len(attentive.layers), dtype=np.int64))
     gone = too_many(attentive, units, limit)

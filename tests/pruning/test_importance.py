@@ -62,7 +62,6 @@ def test_a_method_is_a_function_of_its_seed(tiny_net: BuildNet, make_target: Mak
 
 @torch.no_grad()
 def silence_head(net: UNet2DModel, rows: slice, only_output: bool) -> None:
-    """Zero what a head of the middle attention gives to the output, or all of its weights."""
     attention = net.get_submodule(MIDDLE)
     attention.to_out[0].weight[:, rows] = 0
     if not only_output:
@@ -85,7 +84,7 @@ def test_magnitude_takes_silent_heads_first_and_nobody_hears_it(tiny_net: BuildN
 
 
 def product_by_hand(net: UNet2DModel) -> torch.Tensor:
-    """Of a residual block's first convolution: Σ|w·g|, mean over all weights' layers, relative to the mean channel."""
+    """A residual block's first convolution: Σ|w·g|, mean over all weights' layers, relative to the mean channel."""
     block = net.get_submodule("down_blocks.0.resnets.0")
     outputs = [(layer.weight * layer.weight.grad).abs().flatten(1) for layer in (block.conv1, block.time_emb_proj)]
     inputs = (block.conv2.weight * block.conv2.weight.grad).abs().transpose(0, 1).flatten(1)

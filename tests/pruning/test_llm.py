@@ -235,7 +235,7 @@ def test_waits_double(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> 
     ids=["never begins", "trickles", "trickles in chunks", "stands still", "headers trickle", "headers of an error"],
 )
 def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> None:
-    """Neither one that does not begin, nor one that does not end."""
+    """Answers that do not begin, and answers that do not end."""
     with serving([reply, sound(evaluator, 0.1, 0.2)]) as chat:
         assert len(model(chat, evaluator, timeout_s=0.6).propose(1, [])) == 2
     with serving([reply]) as chat:
@@ -262,7 +262,7 @@ def test_a_fence_is_read_in_one_pass(blank: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://localhost:abc/v1", "http://host/\x01v1", "http://a..b/v1", "http://１.2/v1"])
 def test_what_is_no_address_is_told_at_once(evaluator: Evaluator, url: str) -> None:
-    """Also where the settings have not noticed: the libraries that are asked have ideas of their own."""
+    """Some addresses pass the settings, and the library refuses them."""
     asked = model(closed_port(), evaluator)
     asked.settings = asked.settings.model_copy(update={"base_url": url})
     found = line_of(lambda: asked.propose(1, []))

@@ -22,7 +22,6 @@ MANY = {"groups.ids": list(range(100)), "groups.kind": "uniform_increasing", "gr
 
 
 def tiny(folder: Path, **edits: Any) -> Params:
-    """Settings of the network of `tiny_net`."""
     return Params.read(edited(DEFAULT, {f"network.{key}": value for key, value in TINY.items()} | edits, folder))
 
 

@@ -19,13 +19,11 @@ A, B, C = (Candidate(name, 1.0) for name in "abc")
 
 
 def results(**means: float) -> dict[Candidate, dict[int, float]]:
-    """Results in two blocks, without scatter."""
     return {Candidate(arm, 1.0): {0: mean, 1: mean + 0.1} for arm, mean in means.items()}
 
 
 @pytest.fixture(scope="module")
 def plan_of_28() -> Plan:
-    """The plan that is proposed for twelve arms and 28 whole trainings."""
     return best_prospects(plans("arm_0", RATES, 0.05, 12, 28.0), 12)[0].plan
 
 

@@ -19,7 +19,6 @@ NO_FLOOR = np.zeros((60, 0))
 
 
 def losses() -> dict[str, dict[str, np.ndarray]]:
-    """A base, and a model that loses twice as much."""
     random = np.random.default_rng(0)
     base = {
         split: np.geomspace(1, 0.01, 60)[:, None] * random.uniform(0.9, 1.1, (60, 4)) for split in ("train", "holdout")

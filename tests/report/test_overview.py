@@ -1,4 +1,4 @@
-"""Which model to take, and the pictures that show why."""
+"""The recommended model, and the pictures that show why."""
 
 from typing import Any
 

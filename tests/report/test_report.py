@@ -83,7 +83,6 @@ def write_data(images: np.ndarray) -> None:
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with all that the report reads."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Silence)
     write_inputs()
@@ -91,7 +90,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
-    """A folder in which the report has been made, and what was logged with the parent run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("reported"))
         patch.setattr("unequal.pipeline.stage.Tracker", Silence)
@@ -103,13 +101,11 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 @pytest.fixture
 def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """The working directory is that folder; what was logged."""
     monkeypatch.chdir(made_once[0])
     return made_once[1]
 
 
 def write_trainings(losses: list[float]) -> None:
-    """A curve for each training: a line every 1000 images, at 100 images a second."""
     experts = [f"experts_{kind}_group_{group}" for kind in ("pruned", "unpruned") for group in (0, 1)]
     lines = [
         {"step": i, "images_seen": 1000 * i, "loss": loss, "images_per_second": 100} for i, loss in enumerate(losses, 1)
@@ -119,7 +115,7 @@ def write_trainings(losses: list[float]) -> None:
 
 
 def write_inputs() -> None:
-    """What the stages before the report leave, with one orphan."""
+    """Write the outputs of the stages before the report, with one orphan."""
     random = np.random.default_rng(0)
     Path("params.yaml").write_text(yaml.safe_dump(PARAMS))
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
@@ -174,7 +170,6 @@ def rows(path: str) -> list[dict[str, str]]:
 
 
 def findings() -> dict[str, Any]:
-    """Heading → keys of the statements below it, and all numbers."""
     document = json.loads(Path("results/findings.json").read_text())
     keys = {one["heading"]: [statement["key"] for statement in one["statements"]] for one in document.pop("sections")}
     return document | {"keys": keys}
@@ -223,7 +218,6 @@ def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, floa
 
 
 def rewritten(path: str, **changes: Any) -> Callable[[], None]:
-    """A file of figures with others; `None` deletes one."""
 
     def spoil() -> None:
         found = json.loads(Path(path).read_text()) | changes

@@ -16,7 +16,6 @@ TEXT = (ROOT / PARAMS).read_text(encoding="utf-8")
 
 @pytest.fixture(autouse=True)
 def _sound(project: Path) -> None:
-    """The repository's own settings."""
     PARAMS.write_text(TEXT, encoding="utf-8")
 
 
@@ -25,7 +24,6 @@ def holds(content: bytes | str) -> Callable[[], object]:
 
 
 def replaced(old: str, new: str) -> Callable[[], object]:
-    """The sound text with one thing else in it."""
     assert old in TEXT
     return holds(TEXT.replace(old, new, 1))
 

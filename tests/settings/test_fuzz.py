@@ -1,4 +1,4 @@
-"""Whatever is made of a params file, the gate takes it or refuses it in one line; what it takes runs or is refused."""
+"""Mutated params files: the gate accepts or refuses each in one line; accepted ones run or are refused by a stage."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever of a params file becomes part of a command or a path has a pattern that a shell takes for one plain word."""
+"""Values that become part of a command or a path have a pattern that a shell reads as one plain word."""
 
 import json
 import re
@@ -32,7 +32,6 @@ FREE = re.compile(
 
 
 def axes(graph: Path) -> set[str]:
-    """Dotted keys of params.yaml that a dvc.yaml fills into stages, as values or as lists to fan out over."""
     document = yaml.safe_load(graph.read_text(encoding="utf-8"))
     found = set(re.findall(r"\$\{([^}]+)\}", json.dumps(document["stages"])))
     own = {name for one in document.get("vars", []) if isinstance(one, dict) for name in one}
@@ -41,7 +40,6 @@ def axes(graph: Path) -> set[str]:
 
 @cache
 def nodes(model: type[Core]) -> dict[str, list[dict[str, Any]]]:
-    """Every string of a schema, by its place."""
     found: dict[str, list[dict[str, Any]]] = {}
     for place, node in strings(json_schema(model)):
         found.setdefault(place, []).append(node)

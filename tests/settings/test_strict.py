@@ -30,7 +30,7 @@ class Whole(Strict):
 
 
 class StagePart(StageSettings):
-    """What a stage reads."""
+    """Settings of a stage."""
 
     seed: int
     chosen: Part = key("parts.{name}")
@@ -100,7 +100,6 @@ def test_numbers_are_read_however_they_are_written(params: Path, number: str) ->
 
 
 def by_dvc(text: str) -> Any:
-    """The value of a scalar as DVC reads it; None where it refuses it."""
     try:
         return YAML(typ="safe").load(f"key: {text}\n")["key"]
     except (YAMLError, ValueError):
@@ -108,7 +107,6 @@ def by_dvc(text: str) -> Any:
 
 
 def by_us(text: str) -> Any:
-    """The same by the loader of settings."""
     try:
         return yaml.load(f"key: {text}\n", Yaml12)["key"]
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""What tests of stage programs write into their project folder."""
+"""A project folder for tests of stage programs."""
 
 from collections.abc import Callable
 from pathlib import Path

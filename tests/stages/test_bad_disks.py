@@ -17,7 +17,6 @@ from stages import prepare_data
 
 @pytest.fixture(autouse=True)
 def _settings(project: Path) -> None:
-    """Settings of the smallest data set there is, at a seed of its own."""
     write_settings()
 
 
@@ -86,7 +85,7 @@ def test_a_disk_that_refuses_is_named_in_one_line(call: str, below: str, number:
 
 @pytest.mark.parametrize("largest", [0, 1_000, 100_000])
 def test_no_larger_file_than_allowed(largest: int) -> None:
-    """As `ulimit -f` or a quota would have it, really refused by the system."""
+    """The system itself refuses, as with `ulimit -f` or a quota."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
     try:

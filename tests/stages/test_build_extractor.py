@@ -32,7 +32,6 @@ def data(project: Path, prepared: PreparedData) -> None:
 
 
 def built(seed: int) -> str:
-    """Hash of the classifier that a seed makes."""
     write_params(seed=seed, extractor=SETTINGS)
     result = CliRunner().invoke(build_extractor.main, [])
     assert result.exit_code == 0, result.output
@@ -79,12 +78,10 @@ def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
 
 
 def config(**changes: Any) -> Callable[[], None]:
-    """Another config.json beside the same weights."""
     return lambda: write_json(CONFIG, read_json(CONFIG) | changes)
 
 
 def other(**changes: Any) -> Callable[[], None]:
-    """A network of other sizes."""
     return lambda: (shutil.rmtree(NETWORK), write_dinov2(NETWORK, **changes))[0]
 
 

@@ -25,7 +25,6 @@ def run(losses: np.ndarray, floor: np.ndarray, count: int = 4, loss: str = "tota
 
 
 def flat(*levels: float) -> np.ndarray:
-    """Losses of two draws a timestep, the same over equally long parts of all timesteps."""
     return np.repeat(levels, T // len(levels))[:, None] * np.array([[0.9, 1.1]])
 
 

@@ -28,7 +28,6 @@ def _training(
     network_settings: Callable[..., UNet2D],
     training_settings: Callable[..., Training],
 ) -> None:
-    """Ten steps, with a state of some 0.4 MB after each other one."""
     shutil.copytree(prepared.path, "artifacts/data")
     write_params(
         seed=0,
@@ -59,14 +58,12 @@ def disk(project: Path) -> Iterator[Callable[[str], None]]:
 
 
 def trained() -> tuple[int, str]:
-    """Status and output of the training."""
     result = CliRunner().invoke(train_base.main, [])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 
 
 def state() -> tuple[int, bytes]:
-    """Step and content of the state that was saved last."""
     (path,) = WORK.glob("train_base-*/checkpoint.safetensors")
     saved = read_checkpoint(path)
     assert saved is not None

@@ -20,7 +20,6 @@ from unequal.settings.data import Data
 
 @pytest.fixture(autouse=True)
 def extractor(project: Path) -> None:
-    """Four features."""
     folder = Path("artifacts/extractor")
     folder.mkdir(parents=True)
     save_classifier(folder / CLASSIFIER, Classifier(1, 8, 4, 2))

@@ -26,7 +26,6 @@ REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
 def models(
     project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
-    """Data, groups, a base, and its pruned form for group 0."""
     shutil.copytree(prepared.path, "artifacts/data")
     write_json(Path("artifacts/groups.json"), GROUPS)
     net = tiny_net()
@@ -38,7 +37,6 @@ def models(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]]:
-    """What a stage hands to training, which is not carried out."""
     taken: list[tuple[Start, TimestepSampler]] = []
     monkeypatch.setattr("unequal.training.train.train", lambda run, job, *asked: taken.append(asked))
     monkeypatch.setattr(stages.finetune_groups, "write_results", lambda run, outcome: None)

@@ -30,7 +30,6 @@ def data(project: Path, prepared: PreparedData) -> None:
 
 
 def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any], *command: str) -> str:
-    """Run a stage program, started out of the warm process; what it says on stderr. Those that share it start anew."""
     monkeypatch.setattr(stage_project, "RUNTIME", runtime)
     write_params(**sections)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

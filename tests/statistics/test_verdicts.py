@@ -1,4 +1,4 @@
-"""What the words promise, checked on simulated studies: no claims from nothing, and effects found as promised."""
+"""Verdicts on simulated studies: no claims without an effect, and effects found at the promised rate."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_three_times_the_scatter_in_the_control_is_borne_nearly():
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_a_study_that_is_bounded_by_its_own_scatter_claims_less():
-    """Of an effect as large as it sees by an upper bound of its scatter, a study that asks for less tells half."""
+    """A study bounded by an upper bound of its scatter finds half of the effects of that size."""
     effect = visible_effect(Design(9, 5, 8), upper_deviation(1, 32))
     free, bounded = (families([1.0] * 9, [0.0] * 8 + [effect], 1e-9, bounded=one) for one in (False, True))
     told, still = (float(np.mean([one[-1].word == WORSE for one in found])) for found in (free, bounded))

@@ -33,7 +33,6 @@ def values(study: Path) -> list[float]:
 
 
 def numbers_of_row(row: dict[str, str]) -> Iterator[float]:
-    """The numbers of a row; a change of a logarithm also as the change itself."""
     for name, text in row.items():
         for value in numbers(text):
             yield value
@@ -42,7 +41,6 @@ def numbers_of_row(row: dict[str, str]) -> Iterator[float]:
 
 
 def numbers(document: Any) -> Iterator[float]:
-    """All numbers of a document, those within texts included."""
     if isinstance(document, dict | list):
         for part in document.values() if isinstance(document, dict) else document:
             yield from numbers(part)
@@ -53,7 +51,6 @@ def numbers(document: Any) -> Iterator[float]:
 
 
 def figures(text: str) -> Iterator[tuple[str, str, str]]:
-    """Sign, digits and unit of each figure on a page; whole numbers without a unit are not measured."""
     plain = re.sub(r"^```.*?^```$|`[^`]*`|\]\([^)]*\)", "", text, flags=re.MULTILINE | re.DOTALL)
     for sign, digits, unit in FIGURE.findall(plain):
         if unit or "." in digits:
@@ -61,7 +58,6 @@ def figures(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def stands(figure: tuple[str, str, str], found: list[float]) -> bool:
-    """Whether one of the values is the figure, rounded to as many places."""
     sign, digits, unit = figure
     shown, half = float(digits), 0.5 * 10.0 ** -len(digits.partition(".")[2])
     scales = SCALES[unit] if unit else (1.0, 100.0)  # the ends of an interval in per cent have no unit

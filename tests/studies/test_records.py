@@ -28,12 +28,10 @@ FILES, BYTES = 15, 1_000_000
 
 
 def named(path: Path) -> str:
-    """The path below `studies`."""
     return path.relative_to(ROOT / "studies").as_posix()
 
 
 def git(*command: str) -> subprocess.CompletedProcess[str]:
-    """A git command in the project."""
     return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)
 
 

@@ -33,7 +33,6 @@ def suggested(schedule: NoiseSchedule, prediction: Prediction) -> Suggestions:
 
 
 def parser_of(path: str, trainer: Trainer) -> argparse.ArgumentParser:
-    """One that accepts what the facts say of a script, and nothing else."""
     parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
     (known,) = [one for one in facts()["accepted"] if one["trainer"] == trainer and path in one["scripts"]]
     for flag, fact in known["flags"].items():
@@ -45,7 +44,6 @@ def parser_of(path: str, trainer: Trainer) -> argparse.ArgumentParser:
 
 
 def parsed(one: Phrase, trainer: Trainer) -> dict[str, Any]:
-    """What the first of its scripts understands of a phrase."""
     return vars(parser_of(one.scripts[0], trainer).parse_args(shlex.split(one.line)))
 
 

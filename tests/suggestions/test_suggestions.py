@@ -20,7 +20,7 @@ def test_a_flat_loss_has_slots_of_equal_length_and_a_uniform_density():
 
 
 def test_the_density_is_of_the_loss_that_is_trained():
-    """Of the velocity: ‖Δu‖² = ‖Δε‖²·(1 + √SNR)²/SNR = ‖Δε‖²/α²."""
+    """The loss of the velocity: ‖Δu‖² = ‖Δε‖²·(1 + √SNR)²/SNR = ‖Δε‖²/α²."""
     found = Suggestions.of(measured(FLOW, gaussian(FLOW), "velocity"), Options())
     expected = gaussian(FLOW) / FLOW.alpha.numpy() ** 2
     assert found.density.probabilities == pytest.approx(expected / expected.sum())

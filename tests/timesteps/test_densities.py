@@ -122,7 +122,7 @@ def test_a_shift_of_a_logit_normal_raises_its_mean(schedule: NoiseSchedule, shif
 
 @given(st.floats(0.2, 8))
 def test_a_shift_of_a_density_is_one_of_the_schedule(shift: float) -> None:
-    """Of a density over λ: times shifted towards the noise have it where the schedule's own shift would put them."""
+    """A density over λ with times shifted towards the noise lies where the schedule's own shift would put it."""
     lower = partial(log_normal, mean=-float(np.log(shift)))
     np.testing.assert_allclose(table(lower, Flow(T), shift), table(partial(log_normal, mean=0.0), Flow(T)), atol=1e-12)
 

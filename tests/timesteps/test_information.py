@@ -34,7 +34,7 @@ def test_a_normal_image_is_told_as_much_as_its_channel_carries() -> None:
 
 
 def test_the_gate_lies_where_the_rate_has_come_down() -> None:
-    """Of normal data m/r³ = 1/(r·(1 + r²)), which is 0.2 at r = 1.5160, against some 100 at r = 0.01."""
+    """Normal data have m/r³ = 1/(r·(1 + r²)), which is 0.2 at r = 1.5160, against some 100 at r = 0.01."""
     found = onset(NORMAL, RATIO)
     assert found == RATIO[RATIO < 1.5165].max()
     assert 1 / (found * (1 + found**2)) == pytest.approx(0.002 / (RATIO[0] * (1 + RATIO[0] ** 2)), rel=0.01)

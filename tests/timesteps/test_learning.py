@@ -1,4 +1,4 @@
-"""What samplers learn: loss histories as improved-diffusion keeps them, and the allocation of least variance."""
+"""Learned samplers: loss histories as in improved-diffusion, and the allocation of least variance."""
 
 import json
 from collections import deque
@@ -50,7 +50,7 @@ def test_losses_that_are_no_numbers_are_left_out() -> None:
 
 
 def variance(gradients: list[np.ndarray], probabilities: np.ndarray) -> float:
-    """Of one importance-weighted draw, by listing all that can be drawn: bin k's gradients [n_k, P] in turn."""
+    """Variance of one importance-weighted draw over all possible draws: bin k's gradients [n_k, P] in turn."""
     total = sum(len(bin) for bin in gradients)
     mean = sum(bin.sum(0) for bin in gradients) / total
     second = 0.0

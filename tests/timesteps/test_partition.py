@@ -29,7 +29,6 @@ LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=20)
 
 
 def profile_with_equal_sums(ranges: list[tuple[int, int]], seed: int) -> np.ndarray:
-    """Random positive losses whose sums over the ranges are all 1."""
     generator = np.random.default_rng(seed)
     parts = [generator.uniform(0.01, 1, last - first + 1) for first, last in ranges]
     return np.concatenate([part / part.sum() for part in parts])

@@ -37,7 +37,6 @@ ALLOCATION = {"refresh_images": 100, "images_per_bin": 3, "memory": 0.5, "unifor
 
 
 def second_moment(unbiased: bool = False) -> TimestepSampler:
-    """One that has learned LOSS."""
     sampler = LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=unbiased)
     for _ in range(2):
         sampler.learn(np.arange(T), LOSS)
@@ -45,7 +44,6 @@ def second_moment(unbiased: bool = False) -> TimestepSampler:
 
 
 def adaptive() -> TimestepSampler:
-    """One that has measured MOMENTS."""
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
     sampler.refresh(lambda timesteps: MOMENTS[slot_of(timesteps)], np.random.default_rng(0))
     return sampler
@@ -87,12 +85,10 @@ def slot_of(timesteps: np.ndarray) -> np.ndarray:
 
 
 def in_slots(timesteps: np.ndarray) -> np.ndarray:
-    """How many of these timesteps fall into each of SLOTS."""
     return np.array([((timesteps >= first) & (timesteps <= last)).sum() for first, last in SLOTS])
 
 
 def agrees(timesteps: np.ndarray, probabilities: np.ndarray) -> bool:
-    """Whether a chi-square test finds nothing; the seeds are fixed, so the answer is too."""
     counts, possible = np.bincount(timesteps, minlength=T), probabilities > 0
     expected = probabilities[possible] / probabilities.sum() * len(timesteps)
     return counts[~possible].sum() == 0 and stats.chisquare(counts[possible], expected).pvalue > 1e-3

@@ -54,7 +54,7 @@ def test_the_same_mistake_costs_the_same_in_every_prediction(kind: str, snr: tor
 
 
 def test_speeds_weight_has_its_known_values() -> None:
-    """Of its program on the linear schedule: κ = 0.6 where the noise changes fastest, 1 from 0.7·T on."""
+    """Values of its program on the linear schedule: κ = 0.6 where the noise changes fastest, 1 from 0.7·T on."""
     weights = loss_weights("change_aware", "epsilon", SNR)
     assert [round(float(weights[t]), 4) for t in (0, 699)] == [0.4088, 0.4072]
     assert float(weights[:700].max()) == pytest.approx(0.6)

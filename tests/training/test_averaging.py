@@ -118,7 +118,6 @@ def test_points_are_spread_over_the_training_and_end_with_it(keep: int, steps: i
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:
-    """The running average of a series, update by update."""
     found, average = [], 0.0
     for step, value in enumerate(values, start=1):
         average = average + (1 - decay(step, exponent)) * (value - average)

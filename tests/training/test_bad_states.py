@@ -44,7 +44,6 @@ def stopped(module_project: Path, inputs_made_once: Path) -> Path:
 
 @pytest.fixture
 def state(project: Path, stopped: Path) -> Path:
-    """The last state there, in a copy; the one before is that of the second step."""
     shutil.copytree(stopped, project, dirs_exist_ok=True)
     (path,) = Path("work").glob(f"train_base-*/{CHECKPOINT}")
     return path
@@ -107,7 +106,6 @@ def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkey
 
 
 def others(state: Path, change: Callable[[Saved], Saved]) -> None:
-    """Both states are whole ones of another training: copied here by hand."""
     for path in (state, previous_path(state)):
         write_checkpoint(path, change(read_saved(path)))
 

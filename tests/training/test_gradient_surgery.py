@@ -37,7 +37,6 @@ def test_known_combinations(combine, gradients, expected, atol):
 
 
 def left_of(own: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
-    """A gradient after conflicts with others have been taken out, in this order."""
     for other in others:
         own = own - min(0.0, own @ other) / (other @ other) * other
     return own

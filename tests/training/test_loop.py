@@ -157,7 +157,6 @@ def ended() -> Iterator[type[Exception]]:
 
 
 def signalled_at(step: int, number: int) -> Objective:
-    """The usual objective, and a signal to this process in the midst of the step that leads to `step`."""
     calls = iter(range(1, 1000))
 
     def signal_process(losses: Tensor) -> Tensor:

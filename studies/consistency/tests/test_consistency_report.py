@@ -22,7 +22,6 @@ DISTANCES = {"itself": 0.0, "seeds": 0.03, "widths": 0.04, "optimum": 0.2, "untr
 
 
 def pairs() -> list[dict[str, Any]]:
-    """Names of all trained models, the optimum and the untrained networks, pair by pair."""
     found = []
     for a, b in combinations_with_replacement(MODELS, 2):
         relation = "itself" if a == b else "seeds" if a[:5] == b[:5] else "widths"

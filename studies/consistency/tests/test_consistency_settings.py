@@ -53,7 +53,6 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 def refusal(key: str, value: Any, folder: Path) -> str:
-    """Return what reading the study's params.yaml says after an edit at a dotted key."""
     path = edited(STUDY, {key: value}, folder)
     with pytest.raises(UserError) as caught:
         Params.read(path)

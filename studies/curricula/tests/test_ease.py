@@ -14,7 +14,6 @@ END = np.array([0.5, 0.5, 0.3, 0.2, 0.01, 0.01])
 
 
 def training(shift: float) -> dict[str, Any]:
-    """At its snapshot half of the way is done near data, 0.96 of it near noise, where five times the loss is left."""
     snapshot = np.array([0.75, 0.75, 0.4, 0.3, 0.05, 0.05]) * np.exp(shift)
     points = [(100, snapshot), (200, END)]
     path = [

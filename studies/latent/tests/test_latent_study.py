@@ -166,7 +166,6 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
 
 
 def train_experts() -> None:
-    """Experts of two groups, pruned and not, and a model trained on for as long as they."""
     run(compute_slots)
     run(build_sampler, "--recipe", "longer")
     run(train_recipe, "--recipe", "longer")
