@@ -6,16 +6,20 @@ import hashlib
 import json
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from unequal import files
 from unequal.errors import UserError
 from unequal.files import (
+    appearing,
     content_hash,
+    file_mode,
     files_below,
     put_into_place,
     read_json,
@@ -27,6 +31,7 @@ from unequal.files import (
     write_json,
     write_npz,
 )
+from unequal.saved import Saved, write_saved
 
 FACTS = {"n": 3, "shape": [1, 8, 8], "name": "zweiunddreißig", "path": None}
 
@@ -99,10 +104,42 @@ def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, mon
     assert synced == [target / ".model.new/b", target / ".model.new/in/a", target]
 
 
-def test_written_files_can_be_read_by_others(tmp_path: Path) -> None:
+@pytest.fixture(params=[0o022, 0o002, 0o027, 0o077], ids=oct)
+def mode(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The mode of new files under an umask."""
+    before = os.umask(request.param)
+    file_mode.cache_clear()
+    yield 0o666 & ~request.param
+    os.umask(before)
+    file_mode.cache_clear()
+
+
+def test_all_writers_respect_the_umask(tmp_path: Path, mode: int) -> None:
     write_bytes(tmp_path / "a", b"1")
     write_npz(tmp_path / "b", a=np.ones(3))
-    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o644, 0o644]
+    write_saved(tmp_path / "c", Saved({"a": torch.ones(3)}, {}))
+    with appearing(tmp_path / "d") as place:
+        place.mkdir()
+        save_file({"a": torch.ones(3)}, place / "tensors")  # readable by its owner alone
+    assert {oct(file.stat().st_mode & 0o777) for file in files_below(tmp_path)} == {oct(mode)}
+
+
+def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "models/new"
+    (tmp_path / "models/.new.new").mkdir(parents=True)  # left by a kill
+    for fails in ("in the block", "at its end"):
+        with pytest.raises(OSError, match="full"), appearing(target) as place:
+            folder(place, a="1")
+            if fails == "in the block":
+                raise OSError("full")
+            monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("full")))
+        assert names(tmp_path / "models") == []
+    monkeypatch.undo()
+    with appearing(target) as place:
+        folder(place, a="1")
+    assert names(tmp_path / "models") == ["new"]
+    with pytest.raises(UserError, match="exists already"), appearing(target):
+        pass
 
 
 @pytest.mark.parametrize(

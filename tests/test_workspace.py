@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unequal.processes import FOLDER
 from unequal.workspace import CHUNKS, Chunks, Maker, computed_on, ranges
 
 
@@ -87,6 +88,7 @@ def test_a_process_makes_its_part_and_reads_all(tmp_path: Path, monkeypatch: pyt
     made: list[int] = []
     makers = {f"{n}": counting(made, n) for n in range(5)}
     monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     for rank, own in ((1, [1, 3]), (0, [1, 3, 0, 2, 4])):
         monkeypatch.setenv("RANK", str(rank))
         Chunks(tmp_path).make(makers)

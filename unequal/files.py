@@ -8,6 +8,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,54 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, file_mode())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@cache
+def file_mode() -> int:
+    """Return the mode of new files by the process's umask, which can only be read by setting it for a moment."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def settle(path: Path) -> None:
+    """Give all files of a folder, or the file itself, the mode of new files, and flush them to the disk.
+
+    Libraries write files that their owner alone may read, or copy modes.
+    """
+    for file in files_below(path):
+        os.chmod(file, file_mode())
+        sync(file)
+
+
+def refuse_existing(target: Path) -> None:
+    """Raise UserError where something stands at a path already."""
+    if target.exists():
+        raise UserError(f"{target}: exists already; name a new folder")
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """Yield a place for a new folder, which appears at `target` whole, when the block has succeeded.
+
+    Raises:
+        UserError: something stands there already.
+    """
+    refuse_existing(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    place = target.with_name(f".{target.name}.new")
+    remove(place)
+    try:
+        yield place
+        settle(place)
+        os.replace(place, target)
+    except BaseException:
+        remove(place)
         raise
 
 

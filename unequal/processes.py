@@ -1,7 +1,8 @@
 """Processes that share one piece of work: their number and rank, how they wait for each other, how they stop.
 
-RANK and WORLD_SIZE are those that torch.distributed reads. What `unequal.pipeline.program` has started also has a
-common folder, in which a process says that it has done its part, or why it could not.
+`unequal.pipeline.program` starts them. They have a common folder, in which they meet, and a process says that it has
+done its part, or why it could not. RANK and WORLD_SIZE count in such a process alone: other launchers, and every pod of
+a training operator, set them too.
 """
 
 import os
@@ -15,32 +16,35 @@ from types import FrameType
 
 import torch
 
+from unequal.environment import signals_to_stop
+
 #: Environment variable that names the common folder.
 FOLDER = "UNEQUAL_PROCESSES_FOLDER"
-#: The signals to stop. Those of a terminal or a cluster reach every process of a job, so launched processes ignore them
-#: and wait for the launcher's own signal, which comes once.
-OUTSIDE, LAUNCHED = (signal.SIGTERM, signal.SIGINT), (signal.SIGUSR1,)
+#: The signal to stop of launched processes. Those of a terminal or a cluster reach every process of a job, so they are
+#: ignored there, while the launcher's own comes once.
+LAUNCHED = (signal.SIGUSR1,)
 POLL_SECONDS = 0.02
 
 
 def count() -> int:
     """Count the processes."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return 1 if folder() is None else int(os.environ["WORLD_SIZE"])
 
 
 def rank() -> int:
     """Return the number of this process, from 0; the first one leads."""
-    return int(os.environ.get("RANK", "0"))
+    return 0 if folder() is None else int(os.environ["RANK"])
 
 
 def folder() -> Path | None:
     """Return the common folder of launched processes."""
-    return Path(os.environ[FOLDER]) if FOLDER in os.environ else None
+    common = Path(os.environ.get(FOLDER, ""))
+    return common if FOLDER in os.environ and common.is_dir() else None
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that ask this process to stop."""
-    return OUTSIDE if folder() is None else LAUNCHED
+    return signals_to_stop() if folder() is None else LAUNCHED
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -49,21 +53,15 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def can_agree() -> bool:
-    """Say whether the processes can communicate; several that another launcher started cannot."""
-    return count() == 1 or folder() is not None
-
-
 def agreed(decide: Callable[[], bool]) -> bool:
-    """Return the leading process's decision, for which the others wait; False where they cannot communicate."""
+    """Return the leading process's decision, for which the others wait."""
     common = folder()
+    if common is None:
+        return decide()
     if rank() == 0:
         answer = decide()
-        if common is not None:
-            decided_file(common, answer).touch()
+        decided_file(common, answer).touch()
         return answer
-    if common is None:
-        return False
     wait_until(lambda: any(decided_file(common, answer).exists() for answer in (True, False)))
     return decided_file(common, True).exists()
 
@@ -86,6 +84,14 @@ def done_file(common: Path, number: int) -> Path:
 def decided_file(common: Path, answer: bool) -> Path:
     """Name the file of the leading process's decision."""
     return common / f"decided-{'yes' if answer else 'no'}"
+
+
+def meet(backend: str) -> None:
+    """Connect launched processes, by a file: a port could be taken meanwhile."""
+    if (common := folder()) is None or torch.distributed.is_initialized():
+        return
+    store = torch.distributed.FileStore(str(common / "processes"), count())
+    torch.distributed.init_process_group(backend, store=store, rank=rank(), world_size=count())
 
 
 def failure_file(common: Path, number: int) -> Path:

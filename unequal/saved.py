@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, uint8
 
 from unequal.errors import UserError
-from unequal.files import json_or_none, sync, write_json
+from unequal.files import json_or_none, settle, sync, write_json
 
 FACTS, DIGEST = "facts", "digest"
 
@@ -48,7 +48,7 @@ def write_saved(path: Path, saved: Saved) -> None:
     temporary = path.with_name(f".{path.name}.new")
     try:
         save_file(tensors, temporary, metadata={FACTS: facts, DIGEST: digest_of(tensors, facts)})
-        sync(temporary)
+        settle(temporary)
         os.replace(temporary, path)
         sync(path.parent)
     finally:

@@ -85,7 +85,7 @@ def test_a_reader_that_leaves_ends_a_command_without_a_word():
         assert writer.stdout is not None and writer.stderr is not None
         writer.stdout.close()
         assert writer.stderr.read() == b""
-    assert writer.returncode == 1
+    assert writer.returncode == 0
 
 
 def test_a_sound_params_file_is_so():

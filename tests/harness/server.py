@@ -11,10 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from unequal.pipeline.program import free_port
-
 #: Longest wait for its first answer, and its longest life if whoever started it is killed.
 START_SECONDS, LIFE_SECONDS = 300, 3600
+
+
+def free_port() -> int:
+    """Find a port on loopback that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @dataclass

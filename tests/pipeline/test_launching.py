@@ -13,6 +13,7 @@ import torch
 
 from unequal.errors import UserError
 from unequal.pipeline.program import launch, num_processes
+from unequal.processes import FOLDER
 from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
@@ -94,6 +95,7 @@ SAVING = """
     [
         ((signal.SIGTERM,), True),
         ((signal.SIGINT,), True),
+        ((signal.SIGHUP,), True),
         ((signal.SIGTERM, signal.SIGTERM), True),
         ((signal.SIGINT, signal.SIGTERM), True),
         ((signal.SIGINT, signal.SIGINT), False),
@@ -145,12 +147,20 @@ def test_processes_end_with_a_launcher_that_is_killed(written: Any) -> None:
     ("auto", None, 4, 4), ("cuda", 2, 4, 2), ("auto", 1, 4, 1),
 ])  # fmt: skip
 def test_one_process_a_gpu_or_as_many_as_are_asked_for(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, device: str, asked: int | None, gpus: int, expected: int
+    runtime: Runtime,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    asked: int | None,
+    gpus: int,
+    expected: int,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     chosen = runtime.model_copy(update={"device": device, "processes": asked})
     assert num_processes(chosen) == expected
     monkeypatch.setenv("RANK", "0")
+    assert num_processes(chosen) == expected, "another launcher's"
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     assert num_processes(chosen) == 1
 
 

@@ -19,6 +19,7 @@ from stage_project import RUNTIME, Recorder
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import fingerprint
 from unequal.pipeline.stage import Run, StageCommand, stage
+from unequal.processes import FOLDER
 from unequal.settings.strict import StageSettings, Strict, key
 
 
@@ -58,6 +59,13 @@ def status(body: Callable[[Run], None], recipe: str = "plain") -> int | str | No
     with pytest.raises(SystemExit) as exit_:
         program(body)(["--recipe", recipe])
     return exit_.value.code
+
+
+def launched(rank: int, count: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this process one of several that share a stage, by their common folder."""
+    monkeypatch.setattr("unequal.pipeline.program.follow_launcher", lambda: None)
+    for name, value in {"WORLD_SIZE": str(count), "RANK": str(rank), FOLDER: str(folder)}.items():
+        monkeypatch.setenv(name, value)
 
 
 def write_two(run: Run) -> None:
@@ -179,13 +187,13 @@ def test_too_little_memory_is_one_line_that_names_what_to_lower(
     )
 
 
-def test_each_process_works_on_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_works_on_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
-    monkeypatch.setenv("LOCAL_RANK", "3")
+    launched(3, 4, tmp_path, monkeypatch)
     write_params(device="cuda")
     assert status(lambda run: chosen.append(run.device)) == 0
     assert chosen == [torch.device("cuda", 3)] * 2
@@ -380,10 +388,12 @@ def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
     assert ("artifacts", [Path("results/fid.json")]) in Recorder.calls
 
 
-def test_of_several_processes_only_the_leader_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "1")
+def test_of_several_processes_only_the_leader_publishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched(1, 2, tmp_path, monkeypatch)
+    (tmp_path / "decided-no").touch()
     assert status(write_two) == 0
     assert not Path("artifacts").exists()
+    (tmp_path / "done-1").touch()
     monkeypatch.setenv("RANK", "0")
     assert status(write_two) == 0
     assert Path("artifacts/file.txt").exists()

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from unequal.errors import UserError
+from unequal.files import appearing, refuse_existing
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.saved import read_saved
@@ -74,8 +75,7 @@ def average(model: Path, width: float, target: Path) -> float:
     Raises:
         UserError: no averages, one of an odd name, a width that cannot be made from them, or a model of three heads.
     """
-    if target.exists():
-        raise UserError(f"{target}: exists already; name a new folder")
+    refuse_existing(target)
     net, record = load_any_model(model)
     if record.spec.prediction == "mixed":
         raise UserError(f"{model}: has three heads, which were combined by errors of its own average; train it anew")
@@ -88,5 +88,6 @@ def average(model: Path, width: float, target: Path) -> float:
             f"at most {MOST_MISSED:.0%}; store more, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
         )
     net.load_state_dict(net.state_dict() | stored.combined(weights))
-    save_model(target, net, record, load_removals(model))
+    with appearing(target) as place:
+        save_model(place, net, record, load_removals(model))
     return share

@@ -156,10 +156,11 @@ def clean(delete: bool, older_than: float) -> None:
 @click.option("--out", type=FILE, help="A file to write.  [default: print it]")
 def schema(kind: str, out: Path | None) -> None:
     """Print the JSON schema of params files of a KIND, by which editors complete and check them."""
+    from unequal.files import write_bytes
     from unequal.pipeline.params_files import schema_of
 
     text = schema_of(kind)
     if out is None:
         click.echo(text, nl=False)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_bytes(out, text.encode())

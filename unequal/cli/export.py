@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from unequal.errors import UserError
+from unequal.files import appearing, refuse_existing
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
@@ -24,9 +25,11 @@ def export_model(source: Path, target: Path) -> None:
         if (source / PRUNING).exists():
             raise Unexportable("a pruned model")
         check_process(record.spec)
-        backbone_of(net).export(net, record.spec, target, autoencoder_of(record))
+        with appearing(target) as place:
+            backbone_of(net).export(net, record.spec, place, autoencoder_of(record))
     except Unexportable as what:
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
+        with appearing(target) as place:
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
         click.echo(f"{target}: diffusers cannot load {what}; unequal.Ensemble.load does")
 
 
@@ -45,9 +48,10 @@ def autoencoder_of(record: ModelRecord) -> Path | None:
 
 def export_experts(source: Path, target: Path) -> None:
     """Copy the experts that belong together; `Ensemble.load` takes the folder. Raises UserError if one is missing."""
-    for expert in Ensemble.load(source).experts:
-        name = f"group_{expert.record.group}"
-        shutil.copytree(source / name, target / name)
+    names = [f"group_{expert.record.group}" for expert in Ensemble.load(source).experts]
+    with appearing(target) as place:
+        for name in names:
+            shutil.copytree(source / name, place / name)
 
 
 def export(name: str, target: Path) -> None:
@@ -56,6 +60,5 @@ def export(name: str, target: Path) -> None:
     if not source.exists():
         there = ", ".join(sorted(path.name for path in MODELS.glob("*"))) or "none; `dvc repro` trains them"
         raise UserError(f"{source}: no such model; there are: {there}")
-    if target.exists():
-        raise UserError(f"{target}: exists already; name a new folder")
+    refuse_existing(target)
     (export_model if (source / RECORD).exists() else export_experts)(source, target)

@@ -1,6 +1,5 @@
 """The command group: subcommands are imported at their use, and every failure ends in one line."""
 
-import os
 import signal
 import sys
 from importlib import import_module
@@ -8,6 +7,7 @@ from types import FrameType
 
 import click
 
+from unequal.environment import drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, one_line
 
 COMMANDS = "unequal.cli.commands"
@@ -67,16 +67,16 @@ def run(arguments: list[str] | None = None) -> None:
 
     The exit status is 0, 1 after one line on what failed, 2 for wrong usage, or 128 + n for signal n.
     """
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    drop_variables(launched=False)
+    prepare_streams()
+    previous = {number: signal.signal(number, stop) for number in signals_to_stop()}
     try:
         unequal.main(arguments, prog_name="unequal", standalone_mode=False)
+        sys.stdout.flush()  # a full disk behind it is an error too
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         fail(error.format_message(), error.exit_code)
-    except BrokenPipeError:  # the reader has left: `unequal … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except UserError as error:
         fail(str(error))
     except OSError as error:  # a full disk, a folder that may not be written to

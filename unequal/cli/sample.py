@@ -17,7 +17,7 @@ from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
-from unequal.files import require
+from unequal.files import appearing, require
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.folder import RECORD
 from unequal.sampling.ensemble import Ensemble
@@ -117,16 +117,15 @@ def best() -> str:
 
 def write_pictures(request: Request, out: Path, grid: bool) -> str:
     """Sample, and write a PNG file for each image or one for all into a new folder; a line about them."""
-    if out.exists():
-        raise UserError(f"{out}: exists already; name a new folder")
-    images = request.images()
-    out.mkdir(parents=True)
-    pictures = {"grid": tiled(images)} if grid else {f"{number:05d}": image for number, image in enumerate(images)}
-    for name, picture in pictures.items():
-        height_width_channels = picture.transpose(1, 2, 0)
-        Image.fromarray(height_width_channels.squeeze(-1) if len(picture) == 1 else height_width_channels).save(
-            out / f"{name}.png"
-        )
+    with appearing(out) as place:
+        images = request.images()
+        place.mkdir()
+        pictures = {"grid": tiled(images)} if grid else {f"{number:05d}": image for number, image in enumerate(images)}
+        for name, picture in pictures.items():
+            height_width_channels = picture.transpose(1, 2, 0)
+            Image.fromarray(height_width_channels.squeeze(-1) if len(picture) == 1 else height_width_channels).save(
+                place / f"{name}.png"
+            )
     return f"{out}: {len(images)} images of {request.folder()}, seed {request.seed}"
 
 

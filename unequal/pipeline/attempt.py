@@ -26,9 +26,8 @@ import psutil
 from filelock import FileLock
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from unequal import processes
 from unequal.errors import UserError
-from unequal.files import content_hash, files_below, put_into_place, sync, write_bytes
+from unequal.files import content_hash, put_into_place, settle, write_bytes
 from unequal.pipeline.fingerprint import Fingerprint
 from unequal.pipeline.workdirs import (
     NOTE,
@@ -267,7 +266,7 @@ class Attempt:
             release(lock)
             raise
         self._lock = lock
-        self._finished = find_finished(self.folder) if processes.can_agree() else None
+        self._finished = find_finished(self.folder)
         if self._finished is None and (self.folder / NOTE).exists():
             clear(self.folder)
             claim(ensure_dir(self.folder), self.key)
@@ -325,8 +324,7 @@ class Attempt:
         for path, staged in self.outputs.items():
             if not staged.exists():
                 raise RuntimeError(f"output {path} was announced, but not written")
-            for file in files_below(staged):
-                sync(file)
+            settle(staged)
         known = {} if self._finished is None else self._finished.outputs
         return {str(path): known.get(str(path)) or content_hash(staged) for path, staged in self.outputs.items()}
 

@@ -11,7 +11,6 @@ import errno
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,11 +25,11 @@ from typing import NoReturn, Self
 
 import click
 
-from unequal import processes
+from unequal.environment import STOPS, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, one_line, plain
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.pipeline.store import leaves
-from unequal.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
+from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_signals
 from unequal.settings.strict import PARAMS, StageSettings
 from unequal.settings.training import Runtime
 
@@ -45,7 +44,7 @@ def num_processes(runtime: Runtime) -> int:
     Raises:
         UserError: more processes than GPUs.
     """
-    if "RANK" in os.environ:
+    if folder() is not None:
         return 1
     gpus = visible_gpus(runtime)
     count = runtime.processes or max(1, gpus)
@@ -63,9 +62,9 @@ def visible_gpus(runtime: Runtime) -> int:
     return torch.cuda.device_count()
 
 
-def launch(count: int, command: Sequence[str]) -> int:
-    """Run a command in several processes. Returns the exit status, 0 where all have succeeded."""
-    with tempfile.TemporaryDirectory(prefix="unequal-") as common, ProcessGroup(Path(common)) as launched:
+def launch(count: int, command: Sequence[str], threads: int = 1) -> int:
+    """Run a command in processes of so many threads. Returns the exit status, 0 where all have succeeded."""
+    with tempfile.TemporaryDirectory(prefix="unequal-") as common, ProcessGroup(Path(common), threads) as launched:
         for number in range(count):
             launched.start(number, count, command)
         if (failed := launched.first_failure()) is None:
@@ -81,17 +80,18 @@ class ProcessGroup:
     """Processes that receive every signal to stop, and have ended when the block is left.
 
     Attributes:
+        threads: of each.
         processes: in the order of their rank.
         stopped_by: the first signal to stop, if one came.
     """
 
-    def __init__(self, common: Path) -> None:
-        self.common, self.port = common, free_port()
+    def __init__(self, common: Path, threads: int) -> None:
+        self.common, self.threads = common, threads
         self.processes: list[subprocess.Popen[bytes]] = []
         self.stopped_by: int | None = None
 
     def __enter__(self) -> Self:
-        self.previous = {number: signal.signal(number, self.on_signal) for number in OUTSIDE}
+        self.previous = {number: signal.signal(number, self.on_signal) for number in signals_to_stop()}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -104,9 +104,10 @@ class ProcessGroup:
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
         """Start the process of a rank."""
         ordered_by = {} if (name := engine_run()) is None else {ENGINE: name}
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
-        ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
-        environment = os.environ | ordered_by | address | ranks
+        ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number), FOLDER: str(self.common)}
+        # Without the address and the threads, Accelerate would complain, and choose threads of its own.
+        needed = {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": str(self.threads)}
+        environment = os.environ | ordered_by | ranks | needed
         # In a session of its own: a terminal's Ctrl-C reaches the launcher alone.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
         self.processes.append(process)
@@ -161,14 +162,6 @@ class ProcessGroup:
         return min(left, key=lambda path: path.stat().st_mtime_ns).read_text(encoding="utf-8") if left else None
 
 
-def free_port() -> int:
-    """Find a port that nobody listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def same_command() -> list[str]:
     """Return the command that has started this program."""
     return [sys.executable, *sys.orig_argv[1:]]
@@ -186,7 +179,7 @@ def follow_launcher() -> None:
         os.read(0, 1)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    for number in OUTSIDE:
+    for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=watch, daemon=True).start()
 
@@ -210,9 +203,10 @@ STORAGE_ERRORS = (
 @contextmanager
 def errors_reported(name: str) -> Iterator[None]:
     """Report an error that a user can mend in one line and exit with status 1; interruptions exit quietly."""
+    drop_variables(launched=folder() is not None)
+    prepare_streams()
     follow_launcher()
-    stops = processes.stop_signals()[0]
-    previous = signal.signal(stops, on_stop_signal)
+    previous = {one: signal.signal(one, on_stop_signal) for one in stop_signals() if one != signal.SIGINT}
     try:
         yield
     except UserError as error:
@@ -229,18 +223,20 @@ def errors_reported(name: str) -> Iterator[None]:
             raise
         exit_with_line(name, refusal)
     finally:
-        signal.signal(stops, previous)
+        for one, handler in previous.items():
+            signal.signal(one, handler)
 
 
 def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:
-    """Exit as SIGTERM does; a second one must not interrupt the clean-up."""
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + signal.SIGTERM)
+    """Exit as the signal does; another one must not interrupt the clean-up."""
+    for one in {number, *stop_signals()} - {signal.SIGINT}:
+        signal.signal(one, signal.SIG_IGN)
+    sys.exit(128 + (signal.SIGTERM if number in LAUNCHED else number))
 
 
 def stop_requested() -> bool:
     """Say whether `on_stop_signal` has been called: an error after that comes from a library that caught the exit."""
-    return signal.getsignal(processes.stop_signals()[0]) is signal.SIG_IGN
+    return signal.getsignal(stop_signals()[0]) is signal.SIG_IGN
 
 
 def exit_at_once() -> None:

@@ -11,7 +11,6 @@ changed setting or input never resumes a stale state.
 """
 
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -173,7 +172,7 @@ class Run:
         if chosen == "cuda" and not has_cuda:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
         use_cuda = has_cuda and chosen != "cpu"
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
+        device = torch.device("cuda", processes.rank()) if use_cuda else torch.device("cpu")
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
         self._tracker.tags(computed_on(device))
@@ -279,7 +278,7 @@ class StageCommand(click.Command):
             params = content_hash(PARAMS)
             settings = self.settings.read(PARAMS, **options)
             if self.shared and (count := num_processes(runtime)) > 1:
-                sys.exit(launch(count, same_command()))
+                sys.exit(launch(count, same_command(), runtime.threads))
             code = fingerprint(self.program)
             refuse_other_code(self.stage_name, code)
             run = Run(self.stage_name, settings, options, runtime, code, params)

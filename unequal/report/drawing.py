@@ -1,10 +1,11 @@
 """Drawing kit of all pictures: one style, colours, axes, labels and rows of images."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,6 +15,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
+from unequal.files import write_bytes
 from unequal.measures.loss_profile import LossProfile
 from unequal.timesteps.partition import Partition, TimestepRange
 
@@ -83,12 +85,15 @@ TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path:
     """Draw a picture of `size` inches into a PNG file; the same figures give the same bytes."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.style.context(["default", STYLE]):  # whatever a person's matplotlibrc says
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DPI, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.08)
+        content = io.BytesIO()
+        figure.savefig(
+            content, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.08
+        )
+    write_bytes(path, content.getvalue())
     return path
 
 

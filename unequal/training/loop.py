@@ -21,6 +21,8 @@ from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from unequal import processes
+from unequal.environment import drop_variables
 from unequal.errors import UserError
 from unequal.files import write_bytes
 from unequal.processes import stop_deferred
@@ -131,6 +133,8 @@ class Trainer:
         self.images, self.keep_state = images, keep_state
         # One process may train in several precisions: a pruned candidate, then the experts of a plan.
         AcceleratorState._reset_state()
+        drop_variables(launched=processes.folder() is not None)
+        processes.meet("gloo" if source.device.type == "cpu" else "nccl")
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
