@@ -127,12 +127,20 @@ def test_all_writers_respect_the_umask(tmp_path: Path, mode: int) -> None:
 def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "models/new"
     (tmp_path / "models/.new.new").mkdir(parents=True)  # left by a kill
-    for fails in ("in the block", "at its end"):
-        with pytest.raises(OSError, match="full"), appearing(target) as place:
+
+    def fails_at(step: str) -> None:
+        with appearing(target) as place:
             folder(place, a="1")
-            if fails == "in the block":
+            if step == "in the block":
                 raise OSError("full")
-            monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("full")))
+            monkeypatch.setattr(os, "fsync", full)
+
+    def full(handle: int) -> None:
+        raise OSError("full")
+
+    for step in ("in the block", "at its end"):
+        with pytest.raises(OSError, match="full"):
+            fails_at(step)
         assert names(tmp_path / "models") == []
     monkeypatch.undo()
     with appearing(target) as place:
