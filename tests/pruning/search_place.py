@@ -24,4 +24,4 @@ class Here:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return Bank(self.work).rows()
+        return [one.model_dump() for one in Bank(self.work).candidates]

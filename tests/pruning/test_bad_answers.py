@@ -27,13 +27,13 @@ DECIDED: dict[str, Any] = {
     "images": 4,
     "finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3},
 }
-LLM = {"kind": "llm", "model": "tiny", "api_key_env": "SOME_KEY", "attempts": 1, "backoff_s": 0.01}
+LLM = {"kind": "llm", "model": "tiny", "api_key_env": "UNEQUAL_K", "attempts": 1, "backoff_s": 0.01}
 
 
 @pytest.fixture(autouse=True)
 def _key(small_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A key in the environment, no proxy, and a limit that asks for pruning."""
-    monkeypatch.setenv("SOME_KEY", KEY)
+    monkeypatch.setenv("UNEQUAL_K", KEY)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     groups = [GROUPS["groups"][0] | {"limit_ratio": 0.7}, GROUPS["groups"][1]]
@@ -61,7 +61,7 @@ UNSOUND = "no sound answer in 1 attempts, at last: "
 
 ANSWERS: dict[str, tuple[Reply, str]] = {
     "endless blanks": (text("```" + " " * 900_000), UNSOUND + "Invalid JSON"),
-    "two fences": (text(f"```json\n[]\n```\n```json\n{SOUND}\n```"), UNSOUND + "Input should be"),
+    "a draft alone": (text(f"<think>{SOUND}</think>"), UNSOUND + "it holds a reasoning without an answer"),
     "one scheme": (schemes(SCHEME), UNSOUND + "schemes: List should have at least 2 items"),
     "another key beside": (schemes(SCHEME, SCHEME, why="so"), UNSOUND + "why: Extra inputs are not permitted"),
     "a block too few": (schemes({"conv_in": 0.5}, SCHEME), UNSOUND + "schemes.0.down_blocks"),
@@ -81,7 +81,7 @@ ANSWERS: dict[str, tuple[Reply, str]] = {
     "broken off": (Reply(body=answer(SOUND).body, cut=True), UNSOUND + "it broke off"),
     "silence": (Reply(delay_s=1.0), UNSOUND + "no answer within 0.2 s"),
     "a slow drip": (Reply(body=b" " * 40, pieces=20, pause_s=0.05), UNSOUND + "no answer within 0.2 s"),
-    "a wrong key": (error(401, f"Incorrect API key {KEY}"), "the key in $SOME_KEY is refused, status 401 (Incorrect"),
+    "a wrong key": (error(401, f"Incorrect API key {KEY}"), "the key in $UNEQUAL_K is refused, status 401 (Incorrect"),
     "too fast": (error(429, "slow down"), UNSOUND + "status 429 (slow down)"),
     "no money": (error(429, "pay", "insufficient_quota"), ": status 429 (pay)"),
     "a redirection": (Reply(302, b"there", header=("Location", "/v2")), ": status 302 (there)"),

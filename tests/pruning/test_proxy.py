@@ -42,8 +42,8 @@ def elsewhere(here: Here, name: str) -> Here:
     return Here(here.work / name, here.runtime)
 
 
-def search(here: Here, evaluator: Evaluator, **changes: Any) -> Decision:
-    return decide(here, Proxy.model_validate(SEARCH | changes), evaluator.target, evaluator.anatomy)
+def search(here: Here, evaluator: Evaluator, recorded: Path | None = None, **changes: Any) -> Decision:
+    return decide(here, Proxy.model_validate(SEARCH | changes), evaluator.target, evaluator.anatomy, recorded)
 
 
 def llm(chat: Chat, **changes: Any) -> dict[str, Any]:
@@ -205,12 +205,14 @@ def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, r
 def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, evaluator: Evaluator) -> None:
     with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         recorded = search(here, evaluator, decider=llm(chat))
-        settings = llm(chat, api_key_env="NO_SUCH_KEY")
+        settings = llm(chat, api_key_env="UNEQUAL_NO_SUCH_KEY")
     recorded.bank.publish(here.work)
     place = elsewhere(here, "replay")
-    replayed = search(place, evaluator, decider=settings, replay=str(here.work / BANK))
+    replayed = search(place, evaluator, here.work / BANK, decider=settings)
     assert place.lines == here.lines
-    assert replayed.figures == recorded.figures
+    asked = recorded.figures
+    assert asked.pop("language_model")["requests"] == 2
+    assert replayed.figures == asked
     assert replayed.pruned.removals == recorded.pruned.removals
     for a, b in zip(replayed.pruned.net.parameters(), recorded.pruned.net.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -220,11 +222,11 @@ def test_a_recording_of_something_else_is_refused(
     here: Here, evaluator: Evaluator, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
 ) -> None:
     search(here, evaluator, rounds=0, start=(MAGNITUDE,)).bank.publish(here.work)
-    record = str(here.work / BANK)
+    record = here.work / BANK
 
     def refusal(other: Evaluator) -> str:
         with pytest.raises(UserError) as caught:
-            search(elsewhere(here, str(len(list(here.work.iterdir())))), other, replay=record)
+            search(elsewhere(here, str(len(list(here.work.iterdir())))), other, record)
         assert str(caught.value).startswith(f"{record}: candidate 0 of round 0 ")
         return str(caught.value)
 

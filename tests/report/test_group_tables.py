@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.timestep_files import GroupTable, NumberedGroup
 from unequal.report.pipeline_pictures import groups_and_limits
+from unequal.report.pipeline_tables import REQUEST_COLUMNS, groups_table, requests_table, searches_table
 from unequal.report.pipeline_tables import SEARCH_COLUMNS as COLUMNS
-from unequal.report.pipeline_tables import groups_table, searches_table
 
 GROUPS = GroupTable(
     timesteps=60,
@@ -64,3 +64,13 @@ def test_a_search_stands_beside_as_many_random_schemes_on_fresh_draws() -> None:
     (row,) = searches_table({3: SEARCHED | {"control_fresh_loss": 0.15}}).rows
     assert row == ("3", "8", "0.1", "0.12", "0.15", "−20.0 %")
     assert len(row) == len(COLUMNS)
+
+
+def test_requests_to_a_language_model_are_shown_where_there_were_any() -> None:
+    means = {"seconds_a_round": 12.345, "prompt_tokens_a_round": 15000.0, "completion_tokens_a_round": None}
+    asked = SEARCHED | {"language_model": {"rounds": 5, "requests": 7, "usd_a_round": 0.01234} | means}
+    table = requests_table({1: SEARCHED, 3: asked})
+    assert table is not None
+    assert table.rows == [("3", "7", "12.3", "15,000", "–", "0.0123")]
+    assert len(table.columns) == len(REQUEST_COLUMNS) == len(table.rows[0])
+    assert requests_table({1: SEARCHED}) is None

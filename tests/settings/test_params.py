@@ -23,7 +23,7 @@ REFUSED = [(case["edits"], case["says"]) for case in EDITS["refused"]]
 ACCEPTED = EDITS["accepted"]
 #: In the place of a value: the key is taken away.
 DELETED = "DELETED"
-LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
+LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "UNEQUAL_KEY"}
 
 
 @cache

@@ -98,6 +98,26 @@ def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(Path("work").iterdir()) == []
 
 
+def test_recorded_banks_of_all_groups_are_replayed_from_a_folder() -> None:
+    assert run("--method", "decided", "--group", "0").exit_code == 0
+    model, figures = Path("artifacts/pruned/decided/group_0"), Path("results/metrics/prune_decided_group_0.json")
+    before = json.loads(figures.read_text())
+    shutil.copytree(model.parent, "banks")
+    replayed = METHODS["decided"] | {"replay": "banks", "start": [], "rounds": 5}
+    shutil.rmtree("artifacts/sources")
+    write_params(seed=0, pruning=METHODS | {"decided": replayed})
+    assert run("--method", "decided", "--group", "0").exit_code == 0
+    assert (model / BANK).read_bytes() == Path("banks/group_0", BANK).read_bytes()
+    assert json.loads(figures.read_text()) == before
+    shutil.rmtree("banks/group_0")
+    Path("banks/empty").touch()
+    shutil.rmtree("artifacts/sources")
+    result = run("--method", "decided", "--group", "0")
+    assert result.output.endswith(
+        "banks/group_0/memory_bank.jsonl: no memory bank that can be read (No such file or directory)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

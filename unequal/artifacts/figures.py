@@ -130,6 +130,17 @@ class SearchFigures(PruningFigures):
     loss: float
     fresh_loss: float
     control_fresh_loss: PositiveFloat | None = None
+    language_model: "AskingFigures | None" = None
+
+
+class AskingFigures(Figures):
+    """Requests of a search to a language model, and means a round."""
+
+    requests: PositiveInt
+    seconds_a_round: float
+    prompt_tokens_a_round: float | None
+    completion_tokens_a_round: float | None
+    usd_a_round: float | None
 
 
 def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:

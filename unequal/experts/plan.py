@@ -27,6 +27,7 @@ from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordab
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Bank, Candidate
+from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
 from unequal.saved import read_facts, write_facts
@@ -232,6 +233,7 @@ class Part:
         record, net = trained_record(outcome), outcome.start.net
         write_model(self.model, outcome, net, record)
         Bank(self.workspace.work).publish(self.model)
+        RequestLog(self.workspace.work).publish(self.model)
         lines, share = curve(outcome.trained.log), self.group.range.length / record.spec.timesteps
         facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
         return (

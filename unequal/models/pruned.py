@@ -53,9 +53,14 @@ class PrunableKind(ABC):
 
     Attributes:
         kind: that of their backbone.
+        description: of the network, its blocks and units, for a language model that decides what goes.
     """
 
     kind: str
+    description: str = (
+        "It is a network whose channels can be removed. Each block below has layers; a unit holds channels of a layer "
+        "that belong together."
+    )
 
     @abstractmethod
     def layers(self, net: Any) -> Iterator[PrunableLayer]:

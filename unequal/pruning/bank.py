@@ -90,7 +90,7 @@ def read_bank(path: Path) -> list[Candidate]:
     try:
         candidates = parsed(path.read_bytes().rstrip(b"\n"), path)
     except OSError as error:
-        raise UserError(f"{path}: no memory bank that can be read ({error})") from None
+        raise UserError(f"{path}: no memory bank that can be read ({error.strerror})") from None
     if not candidates:
         raise UserError(f"{path}: a memory bank without a candidate")
     return candidates

@@ -4,7 +4,6 @@ It gets facts of the network and of tried schemes, never images or weights. Its 
 they are checked against a schema, refused with the reason, and asked for again a bounded number of times.
 """
 
-import json
 import os
 import re
 import threading
@@ -12,16 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
-
-from pydantic import BaseModel, Field, ValidationError, create_model
+from urllib.parse import urlsplit
 
 from unequal.errors import UserError, plain
 from unequal.pruning.anatomy import blocks_of
+from unequal.pruning.answers import Completion, Refused, answer_model, completion_in, error_in, schemes_in
 from unequal.pruning.bank import Candidate, Proposal
 from unequal.pruning.evaluator import Evaluator
+from unequal.pruning.llm_log import Request, RequestLog, cost
 from unequal.pruning.prompt import prompt_of
-from unequal.settings.pruning import Llm
-from unequal.settings.strict import Strict
+from unequal.settings.pruning import OPENAI_HOST, Llm
 
 #: Sent in a key's place, lest the library look for one in the environment.
 NO_KEY = "none"
@@ -31,6 +30,9 @@ MAX_BYTES = 1_000_000
 LONGEST_WAIT_S = 600.0
 #: Characters of a stranger's words that are shown or sent back.
 QUOTED = 200
+#: Headers that an endpoint gets, with those by which openai's library knows its own requests; OpenAI gets all.
+SENT = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
+OF_LIBRARY = "x-stainless-"
 #: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
 PASSING = (408, 409, 425, 429)
 
@@ -46,41 +48,8 @@ class Failed(Exception):
     """Failed attempt and its reason; another may succeed."""
 
 
-class Refused(Failed):
-    """An answer that cannot be used."""
-
-
 class Unreachable(Failed):
     """Nobody answers at the address."""
-
-
-class Completion(BaseModel):
-    """Chat completion, as far as it is read."""
-
-    class Choice(BaseModel):
-        """One answer."""
-
-        class Message(BaseModel):
-            """Its text."""
-
-            content: str | None = None
-
-        message: Message
-        finish_reason: str | None = None
-
-    choices: list[Choice] = Field(min_length=1)
-
-
-class Complaint(BaseModel):
-    """Body of an error, as far as it is read."""
-
-    class Error(BaseModel):
-        """Message and code of an error."""
-
-        message: str
-        code: str | int | None = None
-
-    error: Error
 
 
 class LanguageModel:
@@ -90,13 +59,14 @@ class LanguageModel:
         settings: of the endpoint.
         evaluator: says what is pruned.
         count: schemes a round.
+        log: to which each request is added.
 
     Raises:
         UserError: the environment variable of the key is empty.
     """
 
-    def __init__(self, settings: Llm, evaluator: Evaluator, count: int) -> None:
-        self.settings, self.evaluator, self.count = settings, evaluator, count
+    def __init__(self, settings: Llm, evaluator: Evaluator, count: int, log: RequestLog) -> None:
+        self.settings, self.evaluator, self.count, self.log = settings, evaluator, count, log
         self.key = key_of(settings)
         self.answer = answer_model(list(blocks_of(evaluator.ranking)), count)
 
@@ -109,27 +79,51 @@ class LanguageModel:
                 nobody answers at the address.
         """
         prompt = prompt_of(self.evaluator, bank, self.count)
-        complaint, failure = "", Failed()
+        complaint, failure = "", "it was not asked"
+        reached = True
         for attempt in range(self.settings.attempts):
             if attempt:
                 time.sleep(min(self.settings.backoff_s * 2.0 ** min(attempt - 1, 32), LONGEST_WAIT_S))
             try:
-                schemes = self.read(self.ask(prompt + complaint))
+                schemes = self.attempt(round_, attempt, prompt + complaint)
                 return [Proposal(f"llm {self.settings.model}", scheme) for scheme in schemes]
+            except Refused as error:
+                reached, failure = True, self.quoted(error)
+                complaint = f"\nYour last answer was refused: {failure}. Answer again.\n"
             except Failed as error:
-                failure = error
-                if isinstance(error, Refused):
-                    complaint = f"\nYour last answer was refused: {error}. Answer again.\n"
+                reached, failure = not isinstance(error, Unreachable), str(error)
         place = f"pruning: {self.settings.base_url}"
-        if isinstance(failure, Unreachable):
+        if not reached:
             raise UserError(f"{place}: {failure}, in {self.settings.attempts} attempts")
         raise Unanswered(f"{place}: no sound answer in {self.settings.attempts} attempts, at last: {failure}")
 
-    def ask(self, prompt: str) -> str:
-        """The text that the model answers.
+    def attempt(self, round_: int, attempt: int, prompt: str) -> list[dict[str, float]]:
+        """The schemes in the answer to one request, which is logged whatever comes of it. Raises as `ask` does."""
+        began, completion, outcome = time.monotonic(), None, "taken"
+        try:
+            completion = self.ask(prompt)
+            return schemes_in(completion.text(), self.answer)
+        except Exception as error:
+            outcome = self.quoted(error)
+            raise
+        finally:
+            sent, got = completion.tokens if completion else (None, None)
+            request = Request(
+                round=round_,
+                attempt=attempt,
+                seconds=time.monotonic() - began,
+                outcome=outcome,
+                prompt_tokens=sent,
+                completion_tokens=got,
+                usd=cost(sent, got, self.settings.usd_per_million_tokens),
+            )
+            self.log.add(request)
+
+    def ask(self, prompt: str) -> Completion:
+        """The model's answer.
 
         Raises:
-            Failed: another attempt may help.
+            Failed, Refused: another attempt may help.
             UserError: it will not.
         """
         import openai
@@ -148,14 +142,16 @@ class LanguageModel:
         # Followed, a redirection would take the prompt to an address that nobody has named; unpacked, a piece of a
         # kilobyte may fill the memory.
         http_client = openai.DefaultHttpxClient(
-            follow_redirects=False, event_hooks={"response": [check]}, headers={"Accept-Encoding": "identity"}
+            follow_redirects=False,
+            event_hooks={"request": [self.strip_headers], "response": [check]},
+            headers={"Accept-Encoding": "identity"},
         )
         try:
             with openai.OpenAI(
                 api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
             ) as client:
                 body = within(self.settings.timeout_s, lambda: self.received(client, prompt, deadline))
-                return self.text_of(body)
+                return completion_in(body)
         except (openai.APITimeoutError, TimeoutError):
             raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
@@ -165,6 +161,14 @@ class LanguageModel:
             if not isinstance(error, UnicodeError) and type(error).__name__ != "InvalidURL":
                 raise
             raise UserError(f"pruning: {plain(self.settings.base_url)}: no address ({self.quoted(error)})") from None
+
+    def strip_headers(self, request: Any) -> None:
+        """Remove what openai adds from the environment, an organization's name for instance, unless it is OpenAI's."""
+        if urlsplit(self.settings.base_url).hostname != OPENAI_HOST:
+            for name in {name.lower() for name in request.headers} - SENT:
+                if not name.startswith(OF_LIBRARY):
+                    del request.headers[name]
+        request.headers["Authorization"] = f"Bearer {self.key or NO_KEY}"
 
     def received(self, client: Any, prompt: str, deadline: float) -> bytes:
         """The body of the response. Raises Refused, or TimeoutError."""
@@ -231,27 +235,6 @@ class LanguageModel:
             return Failed(f"{status} ({said})")
         return UserError(f"{place}: {status} ({said})")
 
-    def text_of(self, body: bytes) -> str:
-        """The text of a response. Raises Refused."""
-        try:
-            choice = Completion.model_validate_json(body).choices[0]
-        except ValidationError as error:
-            raise Refused(f"it is no chat completion, {first_complaint(error)}") from None
-        if choice.finish_reason == "length":
-            raise Refused("it was cut short at the model's longest answer")
-        if not (choice.message.content or "").strip():
-            raise Refused("it is empty")
-        return choice.message.content or ""
-
-    def read(self, text: str) -> list[dict[str, float]]:
-        """The schemes in an answer. Raises Refused."""
-        try:
-            answer = self.answer.model_validate_json(found := unfenced(text))
-        except ValidationError as error:
-            raise Refused(self.quoted(first_complaint(error))) from None
-        json.loads(found, object_pairs_hook=unique)
-        return list(answer.model_dump(by_alias=True)["schemes"])
-
     def quoted(self, words: object) -> str:
         """A stranger's words in one short line, without control characters, and without the key."""
         line = " ".join((str(words).replace(self.key, "…") if self.key else str(words)).split())
@@ -276,20 +259,6 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     return result.result(seconds)
 
 
-def unfenced(text: str) -> str:
-    """Text in the first fence of three backticks, or the whole text where there is none; found in one pass."""
-    _, _, behind = text.partition("```")
-    inside, closed, _ = behind.partition("```")
-    return inside.removeprefix("json") if closed else text
-
-
-def unique(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Raise Refused where a key stands twice in an object: of its two values there is no telling which is meant."""
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise Refused(f"key '{twice}' stands twice in one object")
-
-
 def key_of(settings: Llm) -> str:
     """The key; empty where the endpoint takes none. Raises UserError where there should be one."""
     if settings.api_key_env is None:
@@ -301,27 +270,3 @@ def key_of(settings: Llm) -> str:
             "or, for an endpoint that takes none, api_key_env: null"
         )
     return key
-
-
-def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
-    """Schema of an answer: so many schemes, each with a ratio from 0 to 1 for every block and for no other."""
-    ratios: dict[str, Any] = {block: (float, Field(ge=0, le=1)) for block in blocks}
-    scheme = create_model("Scheme", __base__=Strict, **ratios)
-    schemes: Any = (list[scheme], Field(min_length=count, max_length=count))  # type: ignore[valid-type]
-    return create_model("Answer", __base__=Strict, schemes=schemes)
-
-
-def error_in(body: bytes) -> tuple[str, str]:
-    """Message and code in the body of an error; for a body in another form the whole body, and no code."""
-    try:
-        error = Complaint.model_validate_json(body).error
-    except ValidationError:
-        return body.decode(errors="replace"), ""
-    return error.message, str(error.code or "")
-
-
-def first_complaint(error: ValidationError) -> str:
-    """The first thing that is wrong, and how many more there are."""
-    first, *others = error.errors(include_input=False, include_url=False)
-    place = ".".join(map(str, first["loc"]))
-    return f"{place + ': ' if place else ''}{first['msg']}{f' (and {len(others)} more)' if others else ''}"

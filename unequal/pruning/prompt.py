@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unequal.models.pruned import prunable_kind_of
+from unequal.models.spec import Space
 from unequal.pruning.anatomy import Anatomy, Unit, blocks_of
 from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
@@ -21,6 +23,8 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
     macs, finetuning = target.record.macs, evaluator.finetuning
     template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
     return template.substitute(
+        inputs=described_inputs(target.record.spec.space),
+        network=prunable_kind_of(anatomy.net).description,
         timesteps=described_timesteps(target.range),
         last_of_all=target.record.spec.timesteps - 1,
         limit=int(target.limit_macs),
@@ -39,6 +43,13 @@ def described_timesteps(chosen: TimestepSet) -> str:
     """Timesteps in words."""
     words = f"{chosen.first} to {chosen.last}"
     return f"{words}, one in {chosen.stride}," if isinstance(chosen, Interleaved) else words
+
+
+def described_inputs(space: Space) -> str:
+    """What the model works on, in words."""
+    channels, size, _ = space.shape
+    kind = "images" if space.autoencoder is None else "latents of images"
+    return f"{kind} of {channels} channels and {size} x {size} positions"
 
 
 def lines(items: Any) -> str:

@@ -18,6 +18,7 @@ from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
+from unequal.pruning.llm_log import RequestLog
 from unequal.randomness import Stream, numpy_generator
 from unequal.saved import read_facts, write_facts
 from unequal.settings import pruning as settings
@@ -45,6 +46,7 @@ class Decision:
         flops: multiply–accumulates of their trials.
         fresh_loss: of the best one, on draws that it was not chosen by.
         ended: why the search ended early, if it did.
+        log: of the requests to a language model.
         control: result of as many random schemes, where that was asked for.
     """
 
@@ -53,6 +55,7 @@ class Decision:
     flops: int
     fresh_loss: float
     ended: str | None
+    log: RequestLog
     control: "Control | None" = None
 
     @property
@@ -70,6 +73,7 @@ class Decision:
             "search_flops": self.flops,
             "ended": self.ended,
             **({} if self.control is None else self.control.figures(self.fresh_loss)),
+            **({"language_model": self.log.a_round()} if self.log.requests else {}),
         }
 
 
@@ -89,15 +93,21 @@ class Control:
         }
 
 
-def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy: Anatomy) -> Decision:
+def decide(
+    workspace: Workspace, method: settings.Proxy, target: Target, anatomy: Anatomy, recorded: Path | None = None
+) -> Decision:
     """Search for the scheme with the smallest loss, resuming where an earlier process was stopped.
+
+    Args:
+        workspace, method, target, anatomy: where, how, what and of which layers.
+        recorded: a bank that is replayed in the proxy's place.
 
     Raises:
         UserError: the limit is out of reach, a proposer cannot be asked, or a recorded bank is of another model.
     """
     ranking = ranked(method.ranking, target, anatomy)
     evaluator = Evaluator(target, anatomy, ranking, method.images, method.finetuning, workspace.runtime)
-    rounds = list(rounds_by(workspace, method, evaluator))
+    rounds = list(rounds_by(workspace, method, evaluator, recorded))
     bank, ended = Bank(workspace.work), None
     for number, proposer in rounds:
         try:
@@ -113,7 +123,7 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
     chosen = bank.best.proposed
     fresh = evaluator.fresh_loss(chosen, workspace.work / "fresh")
     control = None if method.control is None else random_control(workspace, evaluator, len(bank.candidates))
-    return Decision(evaluator.prune(chosen), bank, flops, fresh, ended, control)
+    return Decision(evaluator.prune(chosen), bank, flops, fresh, ended, RequestLog(workspace.work), control)
 
 
 def random_control(workspace: Workspace, evaluator: Evaluator, count: int) -> Control:
@@ -124,11 +134,12 @@ def random_control(workspace: Workspace, evaluator: Evaluator, count: int) -> Co
     return Control(bank.best.loss, evaluator.fresh_loss(bank.best.proposed, place.work / "fresh"))
 
 
-def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator) -> Iterator[tuple[int, Proposer]]:
+def rounds_by(
+    workspace: Workspace, method: settings.Proxy, evaluator: Evaluator, bank: Path | None
+) -> Iterator[tuple[int, Proposer]]:
     """Each round's number and who proposes in it; round 0 is that of the importance methods."""
-    if method.replay is not None:
-        recorded = Recorded(Path(method.replay), evaluator)
-        workspace.input(method.replay)
+    if bank is not None:
+        recorded = Recorded(bank, evaluator)
         yield from ((number, recorded) for number in recorded.rounds)
         return
     blocks = blocks_of(evaluator.ranking)
@@ -137,7 +148,7 @@ def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator
         case settings.Tpe():
             proposer = TpeProposer(list(blocks), method.candidates, evaluator.target.seed)
         case settings.Llm():
-            proposer = LanguageModel(method.decider, evaluator, method.candidates)
+            proposer = LanguageModel(method.decider, evaluator, method.candidates, RequestLog(workspace.work))
     if method.start:
         yield 0, Starts(method.start, evaluator)
     yield from ((number, proposer) for number in range(1, method.rounds + 1))

@@ -10,6 +10,7 @@ from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.bank import BANK
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import Decision, decide
@@ -97,11 +98,17 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
     target = target_of(job)
     anatomy = Anatomy(job.net)
     if isinstance(job.method, Proxy) and job.group.limit_ratio < 1:
-        decision = decide(workspace, job.method, target, anatomy)
+        recorded = None if job.method.replay is None else bank_of(Path(job.method.replay), job.group.group)
+        decision = decide(workspace, job.method, target, anatomy, recorded)
         return decision.pruned, decision
     # Where all may stay, there is nothing to decide.
     importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
     return fit_to_limit(anatomy, ranked(importance, target, anatomy), target.limit_macs), None
+
+
+def bank_of(recording: Path, group: int) -> Path:
+    """The memory bank of a group in a recording: a file for any group, or a folder with a folder for each."""
+    return recording / f"group_{group}" / BANK if recording.is_dir() else recording
 
 
 def target_of(job: PruningJob) -> Target:
@@ -119,7 +126,10 @@ def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision
     folder.mkdir()
     if decision is not None:
         decision.bank.publish(folder)
+        decision.log.publish(folder)
         workspace.table("memory_bank", decision.bank.rows())
+        if decision.log.requests:
+            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
     save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
     workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 

@@ -101,6 +101,18 @@ SEARCHES_NOTE = (
     "not known."
 )
 
+REQUEST_COLUMNS = (
+    "group",
+    "requests",
+    "seconds a round",
+    "tokens of the prompt",
+    "tokens of the answer",
+    "USD a round",
+)
+REQUESTS_NOTE = (
+    "Means a round, refused answers included. Tokens as the endpoint counts them; USD by the prices of the settings."
+)
+
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The FID table as rows of a CSV; unknown values are empty, several steps are separated by blanks."""
@@ -278,6 +290,23 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
     return Table(
         "Searches for what to prune", SEARCH_COLUMNS, [search_row(*one) for one in searches.items()], SEARCHES_NOTE
     )
+
+
+def requests_table(searches: Mapping[int, Mapping[str, Any]]) -> Table | None:
+    """A row a group whose search asked a language model; None where none did. Argument as above."""
+    asked = {group: found["language_model"] for group, found in searches.items() if found.get("language_model")}
+    rows = [(str(group), str(one["requests"]), *map(three_digits, asking_means(one))) for group, one in asked.items()]
+    return Table("Requests to the language model", REQUEST_COLUMNS, rows, REQUESTS_NOTE) if rows else None
+
+
+def asking_means(asked: Mapping[str, Any]) -> list[float | None]:
+    """Means a round, in the order of the columns."""
+    return [asked[f"{name}_a_round"] for name in ("seconds", "prompt_tokens", "completion_tokens", "usd")]
+
+
+def three_digits(value: float | None) -> str:
+    """A number to three digits; unknown ones are a dash."""
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:

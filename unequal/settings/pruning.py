@@ -1,5 +1,6 @@
 """`pruning`: methods by which a network is brought under a limit of FLOPs, each under a name."""
 
+import os
 import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -52,6 +53,19 @@ class Tpe(Strict):
     kind: Literal["tpe"]
 
 
+#: Where OpenAI's own key may go, whatever a file that somebody has sent says.
+OPENAI_HOST, OPENAI_KEY = "api.openai.com", "OPENAI_API_KEY"
+#: Names of keys that any endpoint may get begin so; the variable of the second name lists others.
+KEY_PREFIX, ALLOWED_KEYS = "UNEQUAL_", "UNEQUAL_KEYS"
+
+
+class Prices(Strict):
+    """Prices in US dollars a million tokens."""
+
+    prompt: float = Field(ge=0)
+    completion: float = Field(ge=0, description="reasoning included")
+
+
 class Llm(Strict):
     """A language model behind an OpenAI-compatible chat endpoint."""
 
@@ -59,7 +73,8 @@ class Llm(Strict):
     model: str = Field(min_length=1)
     base_url: str = Field(description="of the endpoint, up to and with its version, as in http://localhost:11434/v1")
     api_key_env: str | None = Field(
-        description="name of the environment variable that holds the key; null: the endpoint takes none"
+        description="name of the environment variable that holds the key: UNEQUAL_…, one of those that $UNEQUAL_KEYS "
+        "lists, or, for OpenAI, OPENAI_API_KEY; null: the endpoint takes none"
     )
     answer_format: Literal["json_schema", "json_object", "text"] = Field(
         default="json_schema", description="what the endpoint can be held to; answers are checked in any case"
@@ -68,6 +83,10 @@ class Llm(Strict):
     attempts: int = Field(default=4, gt=0, le=20, description="requests a round, until an answer is sound")
     backoff_s: PositiveFloat = Field(
         default=2.0, le=60, description="wait before the second attempt; doubled with each"
+    )
+
+    usd_per_million_tokens: Prices | None = Field(
+        default=None, description="for the figures; null: cost is not counted"
     )
 
     @model_validator(mode="after")
@@ -83,7 +102,19 @@ class Llm(Strict):
         address = urlsplit(self.base_url)
         if address.username or address.password or address.query:
             raise ValueError("base_url: holds a user, a password or a query; keys come from api_key_env alone")
+        if self.api_key_env is not None and not may_be_sent(self.api_key_env, address.hostname):
+            raise ValueError(
+                f"api_key_env: {self.api_key_env} is not sent to {address.hostname}; allowed: names that begin with "
+                f"{KEY_PREFIX}, those that the environment variable {ALLOWED_KEYS} lists, separated by commas, and "
+                f"{OPENAI_KEY} for {OPENAI_HOST}"
+            )
         return self
+
+
+def may_be_sent(name: str, host: str | None) -> bool:
+    """Check that a variable of the environment may go to a host: a params file of somebody else may name any."""
+    listed = os.environ.get(ALLOWED_KEYS, "").replace(",", " ").split()
+    return name.startswith(KEY_PREFIX) or name in listed or (name == OPENAI_KEY and host == OPENAI_HOST)
 
 
 def is_address(url: str) -> bool:
@@ -121,7 +152,9 @@ class Proxy(Strict):
         "that neither was chosen by; null: none",
     )
     replay: Outside | None = Field(
-        default=None, description="a recorded memory bank, whose schemes are tried in the proxy's place"
+        default=None,
+        description="a recorded memory bank, whose schemes are tried in the proxy's place: a file, or a folder with "
+        "group_<number>/memory_bank.jsonl, such as a copy of artifacts/pruned/expert",
     )
 
     @property

@@ -54,6 +54,15 @@ class PrunableDiT(SelfPruning):
     """Channels of MLPs, heads, and all blocks but the first, so that one is left."""
 
     kind = "dit"
+    description = (
+        "It is a transformer (DiT) on patches of the image. All tokens pass blocks.0, blocks.1 and so on in this "
+        "order; each block adds the output of its attention and of its MLP to them, and the width of the tokens stays. "
+        f"A unit is one attention head (attn.qkv), or {MULTIPLE} hidden channels of an MLP (mlp.fc1). "
+        "The last entry, depth, is no block but the number of blocks: its units are whole transformer blocks, each "
+        "of which can be left out, except blocks.0. Its ratio is the share of them that goes, those of least "
+        "importance first; 0 keeps all blocks. A block that is left out saves all that it costs, so what its own "
+        "ratio removes from it saves nothing more."
+    )
 
     def layers(self, net: DiffusionTransformer) -> Iterator[PrunableLayer]:
         """Prunable layers by block; whole blocks are a block of schemes of their own, after all others."""

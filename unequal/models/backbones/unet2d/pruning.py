@@ -23,6 +23,12 @@ class PrunableUNet2D(PrunableKind):
     """Its convolutions, and the heads of its attention."""
 
     kind = "unet2d"
+    description = (
+        "It is a U-Net. An image passes its blocks in this order: conv_in, down_blocks from the highest to the lowest "
+        "resolution, mid_block at the lowest, and up_blocks back to the highest, each of which also gets the outputs "
+        "of the down_block of its resolution. A unit is one channel of each norm group of a convolution, or one "
+        "attention head. Layers whose outputs are added up count as one, under the name of the first."
+    )
 
     def layers(self, net: UNet2DModel) -> Iterator[PrunableLayer]:
         """Convolutions that are added up count as one."""
