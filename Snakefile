@@ -8,13 +8,16 @@ takes up what has finished: neither engine has anything left to do after the oth
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
+from snakemake.logging import logger
 
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
+from unequal.pipeline.engines import StopFilter
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
@@ -64,7 +67,13 @@ if workflow.is_main_process:
         pass  # Snakemake's own locks decide whether the other one is in the way
 
 
+STOP = StopFilter()
+if workflow.is_main_process:
+    logger.addFilter(STOP)
+
+
 onstart:
+    print(f"Progress of each stage, a line every 30 s: tail -f {os.path.relpath('logs')}/*.log", file=sys.stderr)
     # Forced stages are computed again.
     forced = workflow.dag_settings
     if forced.forceall or forced.forcetargets or forced.forcerun:
@@ -76,6 +85,7 @@ onsuccess:
 
 
 onerror:
+    STOP.report(Path("logs"))
     record_or_report(GRAPH)
 
 

@@ -99,6 +99,22 @@ def failure_file(common: Path, number: int) -> Path:
     return common / f"failure-{number}"
 
 
+#: End of the line of a stage that was stopped.
+GOES_ON = "the same command goes on"
+#: Where this process's work was stopped, if that is known.
+_stopped_at: list[str] = []
+
+
+def describe_stop(where: str) -> None:
+    """Note where work was stopped, as in `at step 5 of 10`."""
+    _stopped_at[:] = [where]
+
+
+def stop_line() -> str:
+    """Say that the work was stopped, where, and how it goes on."""
+    return " ".join(["stopped", *_stopped_at]) + f"; {GOES_ON}"
+
+
 @contextmanager
 def stop_deferred() -> Iterator[Callable[[], bool]]:
     """Defer signals to stop until the block is left; yield a function that says whether one came.

@@ -136,7 +136,7 @@ def test_outputs_replace_older_ones_entirely() -> None:
             "test_stage: {here}: No space left on device\n",
             "FAILED",
         ),
-        (KeyboardInterrupt(), 130, "", "KILLED"),
+        (KeyboardInterrupt(), 130, "test_stage: stopped; the same command goes on\n", "KILLED"),
     ],
 )
 def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(

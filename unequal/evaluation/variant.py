@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from tqdm import tqdm
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
 from unequal.evaluation.sets import ImageSet, Reference
+from unequal.progress import progress
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
@@ -99,8 +99,9 @@ class Scoring:
 
     def make_samples(self, experts: Ensemble, name: str, seed: int) -> None:
         """Sample this process's part of a seed's batches; those of an earlier attempt are not made again."""
-        makers, hidden = self.batches(experts, seed), None if self.workspace.runtime.progress else True
-        with tqdm(total=len(makers), unit="batch", disable=hidden) as bar:
+        makers = self.batches(experts, seed)
+        shown, label = self.workspace.runtime.progress, f"samples of seed {seed}"
+        with progress(len(makers), "batches", label=label, shown=shown) as bar:
 
             def counted(make: Callable[[], np.ndarray]) -> np.ndarray:
                 made = make()

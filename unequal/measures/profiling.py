@@ -180,11 +180,11 @@ def measure(
 
     `chunks` are what an earlier attempt has left.
     """
-    from tqdm import tqdm
+    from unequal.progress import progress as progress_of
 
     count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)
-    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
+    with progress_of(draws.index.size, "draws", shown=progress) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []

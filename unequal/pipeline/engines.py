@@ -1,15 +1,18 @@
 """Snakemake on the graph of a folder, from Python."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from filelock import FileLock
 
+from unequal.errors import plain
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
-from unequal.processes import stop_deferred
+from unequal.processes import GOES_ON, stop_deferred
 
 #: Lock of a running Snakemake, in its folder; see the Snakefile.
 ALONE = Path(".snakemake/alone.lock")
@@ -28,6 +31,39 @@ def snakemake(root: Path, folder: Path, environment: dict[str, str], *options: s
         text=True,
         check=False,
     )
+
+
+class StopFilter(logging.Filter):
+    """Filter of Snakemake's log: once it is asked to stop, jobs that end are no errors.
+
+    Attributes:
+        stopped: whether it was asked to.
+    """
+
+    ASKED = "Terminating processes on user request"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped, self.since = False, time.time()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Drop what comes after Snakemake's line on stopping, which is replaced."""
+        if self.stopped:
+            return False
+        if str(record.msg).startswith(self.ASKED):
+            self.stopped = True
+            record.msg, record.args = "Stopping: running stages save their state first.", ()
+        return True
+
+    def report(self, logs: Path) -> None:
+        """Print where the stages that wrote a log meanwhile were stopped, and how they go on."""
+        if not self.stopped:
+            return
+        written = [log for log in sorted(logs.glob("*.log")) if log.stat().st_mtime >= self.since]
+        for line in (log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] for log in written):
+            if line.endswith(GOES_ON):
+                print(plain(line), file=sys.stderr)
+        print(f"Stopped; {GOES_ON}.", file=sys.stderr)
 
 
 def snakemake_inside(root: Path, folder: Path, *options: str) -> int:

@@ -10,9 +10,9 @@ that the dvc.yaml names. It holds
 
 Data outside the project have files of their own (`unequal.pipeline.sources`), written by the same stage.
 
-The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
-how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
-never run.
+The harness, `unequal.pipeline`, `unequal.processes` and `unequal.progress`, does not count: it decides when a program
+runs and stops, in how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not
+count either: they never run.
 """
 
 import ast
@@ -34,7 +34,7 @@ from unequal.settings.strict import read_yaml
 
 #: The project whose code runs; it may be a copy that DVC has made.
 ROOT = Path(__file__).parents[2]
-HARNESS = ("unequal.pipeline", "unequal.processes")
+HARNESS = ("unequal.pipeline", "unequal.processes", "unequal.progress")
 #: Where the files lie, below the folder of the dvc.yaml.
 CODE = Path("artifacts/code")
 #: Distributions whose modules are named otherwise.

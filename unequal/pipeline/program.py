@@ -29,7 +29,7 @@ from unequal.environment import STOPS, drop_variables, prepare_streams, signals_
 from unequal.errors import UserError, one_line, plain
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.pipeline.store import leaves
-from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_signals
+from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
 from unequal.settings.strict import PARAMS, StageSettings
 from unequal.settings.training import Runtime
 
@@ -212,10 +212,16 @@ def errors_reported(name: str) -> Iterator[None]:
     except UserError as error:
         exit_with_line(name, str(error))
     except KeyboardInterrupt:
+        report_stop(name)
         sys.exit(128 + signal.SIGINT)
+    except SystemExit:
+        if stop_requested():
+            report_stop(name)
+        raise
     except Exception as error:
         refusal = storage_refusal(error)
         if stop_requested():
+            report_stop(name)
             sys.exit(128 + signal.SIGTERM)
         if refusal is None:
             if leave_reason(traceback.format_exc()):
@@ -225,6 +231,13 @@ def errors_reported(name: str) -> Iterator[None]:
     finally:
         for one, handler in previous.items():
             signal.signal(one, handler)
+
+
+def report_stop(name: str) -> None:
+    """Print where the stage was stopped; of processes that share it, the first does."""
+    if rank() == 0:
+        with suppress(OSError):
+            click.echo(f"{name}: {stop_line()}", err=True)
 
 
 def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:

@@ -9,7 +9,6 @@ from typing import TypedDict, Unpack
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from unequal.data.prepared import to_model_range, to_uint8
 from unequal.diffusion.solvers import SOLVERS, ancestral, ddim
@@ -19,6 +18,7 @@ from unequal.models.folder import RECORD, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
+from unequal.progress import progress as progress_of
 from unequal.randomness import Stream, torch_generator
 from unequal.timesteps.partition import members_of
 
@@ -190,8 +190,12 @@ class Ensemble:
         **way: Unpack[SamplingOptions],
     ) -> Tensor:
         """Images 0 … count − 1 in batches, as uint8 [count, C, H, W] on the CPU; see `images`."""
-        batches = tqdm(cut(count, batch_size), unit="batch", disable=None if progress else True)
-        return torch.cat([self.images(ids, timesteps, **way) for ids in batches])
+        parts = list[Tensor]()
+        with progress_of(count, "images", label="samples", shown=progress) as bar:
+            for ids in cut(count, batch_size):
+                parts.append(self.images(ids, timesteps, **way))
+                bar.update(len(ids))
+        return torch.cat(parts)
 
     def images(
         self,

@@ -19,13 +19,13 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from unequal import processes
 from unequal.environment import drop_variables
 from unequal.errors import UserError
 from unequal.files import write_bytes
-from unequal.processes import stop_deferred
+from unequal.processes import describe_stop, stop_deferred
+from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.saved import Saved
 from unequal.settings.recipe import Optimizer
@@ -57,6 +57,8 @@ from unequal.training.optimizer import (
 )
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from unequal.settings.training import Runtime
     from unequal.training.gradient_surgery import Surgery
 
@@ -170,6 +172,7 @@ class Trainer:
                 if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
                     self.save()
                 if stop:
+                    describe_stop(f"at step {self.step:,} of {self.steps:,}")
                     break
             # A process that was asked to stop ends with this block: none may before the main one has saved.
             self.accelerator.wait_for_everyone()
@@ -347,13 +350,10 @@ class Trainer:
         return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
     def progress(self) -> "tqdm[Any]":
-        """Bar with images/s and time left, on a terminal only."""
-        return tqdm(
-            total=self.steps * self.training.batch_size,
-            initial=self.step * self.training.batch_size,
-            unit="img",
-            unit_scale=True,
-            disable=None if self.runtime.progress else True,
+        """Bar or lines with steps, images, loss, images/s and time left."""
+        batch = self.training.batch_size
+        return progress(
+            self.steps * batch, "images", initial=self.step * batch, step=batch, shown=self.runtime.progress
         )
 
 
