@@ -10,6 +10,7 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.store import commit_tags
+from unequal.report.heads import head_wins
 from unequal.report.overview import against_control, overview, recommend, variants_table
 from unequal.report.page import Drawing, Report, publish
 from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, readiness, sections
@@ -131,6 +132,7 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
         "loss_changes": (WIDE, partial(loss_changes, losses=found.losses, slots=found.slots)),
         "interference": (WIDE, partial(slot_changes, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
+        **({} if found.wins is None else {"head_wins": (BROAD, partial(head_wins, wins=found.wins))}),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
         "fid_sampling_flops": (
             WIDE,

@@ -20,13 +20,13 @@ from unequal.errors import UserError
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.sets import Against
 from unequal.evaluation.variant import Scoring
-from unequal.files import read_npz
-from unequal.measures.loss_profile import combined_error, kept_lead, win_shares
+from unequal.measures.loss_profile import combined_error, kept_lead
 from unequal.measures.profiling import Draws, head_products
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import load_heads
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed
+from unequal.report.heads import read_wins
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.recipe import Selection
@@ -156,17 +156,15 @@ def won(file: Path) -> dict[str, Any]:
         first, last: shares in each bin of these parts, [bins, 3]; none where no image came.
         starts: the first timestep of each bin.
     """
-    tables = read_npz(file, ["wins", "bins"])
-    wins, bins = tables["wins"], tables["bins"]
-    total = wins.sum((0, 1))
-    first, last = (win_shares(wins[part], bins) for part in (0, -1))
-    starts = np.unique(bins, return_index=True)[1]
+    wins = read_wins(file)
+    total = wins.counts.sum((0, 1))
+    first, last = wins.shares(0), wins.shares(-1)
     return {
         "shares": (total / total.sum()).tolist(),
-        "kept_lead": kept_lead(first, last),
-        "starts": starts.tolist(),
-        "first": known(first[starts]),
-        "last": known(last[starts]),
+        "kept_lead": kept_lead(first[wins.bins], last[wins.bins]),
+        "starts": wins.starts.tolist(),
+        "first": known(first),
+        "last": known(last),
     }
 
 

@@ -22,6 +22,7 @@ from unequal.files import rounded
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label, mean_and_sd, percent
+from unequal.report.heads import SYMBOLS, stack
 from unequal.report.page import Drawing, Table
 from unequal.timesteps.partition import TimestepRange
 
@@ -104,7 +105,6 @@ def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list
 
 #: Of every combination.
 FIGURES = ("fid", "loss_over_timesteps")
-SYMBOLS = {"sample": "x0", "v_prediction": "v", "epsilon": "ε"}
 #: How people read the combinations.
 NAMES = {
     "profile": "the head with the least error",
@@ -267,16 +267,6 @@ def winners(figure: Figure, heads: Sequence[Heads], timesteps: int) -> None:
             axes.set_title(f"{label(one.arm)}, {text}", loc="left", fontsize=10)
     handles, texts = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside upper right", ncols=len(HEADS))
-
-
-def stack(axes: Axes, edges: np.ndarray, shares: np.ndarray) -> None:
-    """Shares of the heads, [bins, 3], on top of each other: ε, v, x0."""
-    below = np.zeros(len(shares))
-    for head in reversed(HEADS):
-        above = below + shares[:, HEADS.index(head)]
-        low, high = (np.append(edge, edge[-1]) for edge in (below, above))
-        axes.fill_between(edges, low, high, step="post", color=colour(head), linewidth=0, label=SYMBOLS[head])
-        below = above
 
 
 class Settings(ReportSettings):

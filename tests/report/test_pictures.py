@@ -12,8 +12,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from unequal.errors import UserError
+from unequal.files import write_npz
 from unequal.measures.loss_profile import relative_change
 from unequal.report.drawing import ForestRow, binned, forest_plot, log_bins, save
+from unequal.report.heads import head_wins, read_wins
 from unequal.report.pipeline_pictures import (
     binned_ratio,
     loss_changes,
@@ -125,3 +128,28 @@ def test_a_forest_plot_holds_changes_intervals_and_verdicts() -> None:
     assert np.array(ends) == pytest.approx(np.array([[row.low, row.high] for row in rows]))
     assert [text.get_text() for text in axes.texts] == ["better", "undecided"]
     assert points[0].get_markerfacecolor() != points[1].get_markerfacecolor() == "white"
+
+
+def test_wins_of_heads_are_drawn_as_shares_of_each_bin(tmp_path: Path) -> None:
+    """Two bins of two and of T − 2 timesteps: x0 wins a quarter of the first, ε all of the second."""
+    counts = np.array([[[1, 0, 3], [0, 0, 0]], [[1, 1, 2], [0, 0, 5]]])
+    write_npz(tmp_path / "wins.npz", wins=counts, bins=np.repeat([0, 1], [2, T - 2]))
+    wins = read_wins(tmp_path / "wins.npz")
+    assert wins.edges.tolist() == [1, 3, T + 1]
+    beginning, end = drawn(partial(head_wins, wins=wins)).axes
+    # Areas from the bottom: ε, v, x0; the last corner of each lies at its upper edge in the first bin.
+    heights = [area.get_paths()[0].get_extents().ymax for area in end.collections]
+    assert heights == pytest.approx([1, 1, 1])
+    first = [area.get_paths()[0].vertices for area in end.collections]
+    assert [float(at[at[:, 0] == 1][:, 1].max()) for at in first] == pytest.approx([0.5, 0.75, 1])
+    assert np.isnan(wins.shares(0)[1]).all()
+    assert len(beginning.collections) == 3
+
+
+@pytest.mark.parametrize(
+    ("wins", "bins"), [(np.ones((2, 2, 2)), [0, 1]), (np.ones((2, 2, 3)), [0, 0]), (np.ones((2, 3)), [0, 1])]
+)
+def test_wins_that_do_not_fit_are_refused(tmp_path: Path, wins: np.ndarray, bins: list[int]) -> None:
+    write_npz(tmp_path / "wins.npz", wins=wins, bins=np.array(bins))
+    with pytest.raises(UserError, match="do not fit; make it again"):
+        read_wins(tmp_path / "wins.npz")

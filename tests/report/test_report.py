@@ -34,7 +34,7 @@ SCORES = (
     ("orphan", 1, 1),
 )
 PARAMS: dict[str, Any] = {
-    "profiled_models": ["base", "longer", "slot_2", "experts_unpruned"],
+    "profiled_models": ["base", "longer", "slot_2", "experts_unpruned", "mixed"],
     "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "finetune_recipes": ["stratified"],
     "slots": {"finetune": [2]},
@@ -123,12 +123,13 @@ def write_inputs() -> None:
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
     scatter = np.random.default_rng(1).uniform(0.98, 1.02, (T, 6)).astype(np.float32)
     experts = scatter * base * np.repeat([0.9, 1.02], [10, 30])[:, None]
-    measured = {"base": base, "slot_2": after, "longer": 0.98 * base, "experts_unpruned": experts}
+    measured = {"base": base, "slot_2": after, "longer": 0.98 * base, "experts_unpruned": experts, "mixed": base}
     for name, losses in measured.items():
         write_profile(
             Path(f"artifacts/profiles/{name}.npz"), dict.fromkeys(("train", "holdout"), Errors(losses, losses))
         )
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
+    write_npz(Path("artifacts/statistics/mixed.npz"), wins=np.ones((20, 2, 3)), bins=np.repeat([0, 1], T // 2))
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
     write_json(Path("results/metrics/slots.json"), {"total": SLOTS, "excess": SLOTS})
     limits = [
@@ -200,7 +201,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
     assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
-    assert len(drawn) == page.count("data:image/png") == 13
+    assert len(drawn) == page.count("data:image/png") == 14
     assert "orphan" not in page
     for text in (
         "made-up, 20 training and 4 held-out images, 8×8×1",

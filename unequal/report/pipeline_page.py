@@ -66,6 +66,12 @@ CAPTIONS = {
         "Timestep samplers",
         "How often each recipe draws a timestep, as a multiple of uniform drawing.",
     ),
+    "head_wins": (
+        "Which head wins at which timestep",
+        "Share of the training images at which each of the three heads has the smallest error, by the rule of "
+        "`mixing.train`: of x0, or its own loss (`best_native`, paper 1's rule). Only the winner of an image learns "
+        "from it, unless all heads are balanced. White: no image came.",
+    ),
     "groups": (
         "Groups of timesteps and their FLOPs",
         "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "

@@ -26,10 +26,11 @@ from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.loss_profile import Errors, relative_change
 from unequal.report.formatting import with_prefix
+from unequal.report.heads import HeadWins, read_wins
 from unequal.timesteps.partition import Partition
 
-#: Beginning of the names of sets of experts, and the base trained further for as many images.
-EXPERTS, JOINT = "experts_", "longer"
+#: Beginning of the names of sets of experts; the base trained further for as many images; the model of three heads.
+EXPERTS, JOINT, MIXED = "experts_", "longer", "mixed"
 #: `sampling.solver` → its name in text.
 SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
 
@@ -154,6 +155,7 @@ class RunResults:
         replicas: endpoints of all trainings of each model, those of this run first.
         trainings: name of a training → its curve; experts have a training a group.
         references: the content of results/fid/reference.json.
+        wins: of the heads of `mixed`; None: it is neither profiled nor scored.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
         real: at most as many held-out images.
         data, base: facts of the data set, and of the base's scores.
@@ -176,6 +178,7 @@ class RunResults:
     replicas: Replicas
     trainings: dict[str, TrainingCurve]
     references: dict[str, Any]
+    wins: HeadWins | None
     samples: dict[str, np.ndarray]
     real: np.ndarray
     data: dict[str, Any]
@@ -263,6 +266,7 @@ def read_results(
         replicas=read_replicas(find("results/replicas.json")),
         trainings={part: read_curve(find("results/training") / f"{part}.csv") for part in trained},
         references=read_figures(scores / "reference.json", ReferenceFigures),
+        wins=read_wins(find("artifacts/statistics/mixed.npz")) if MIXED in {*models, *variants} else None,
         samples=shown,
         real=np.array(data.holdout[:count]),
         data=data.facts,

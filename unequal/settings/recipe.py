@@ -77,8 +77,8 @@ class Mixing(Strict):
     """Training and combination of three heads (prediction `mixed`)."""
 
     train: Literal["best_common", "best_native", "balanced"] = Field(
-        description="of an image the best head learns, by errors of x0 or by losses as they are; or all, each loss "
-        "over its own running mean"
+        description="of an image the head with the smallest loss learns (best_native, paper 1's rule), or the one with "
+        "the smallest error of x0 (best_common); or all learn, each loss over its own running mean"
     )
     half_life_images: PositiveInt | None = Field(
         default=None, description="of balanced: images after which a loss counts half in its head's running mean"

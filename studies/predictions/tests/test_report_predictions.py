@@ -48,7 +48,7 @@ def found() -> Heads:
 
 
 def test_what_was_put_in_comes_out_of_the_tables() -> None:
-    assert [row[2] for row in combinations_table([found()]).rows[:2]] == ["1.010 ± 0.010", "1.110 ± 0.010"]
+    assert [row[2] for row in combinations_table([found()]).rows[:2]] == ["1.01 ± 0.01", "1.11 ± 0.01"]
     first, second = swaps_table([found()]).rows
     # The logarithms lie 0.01 apart, so that their standard error is 0.01/√3.
     assert first[:3] == ("three", "0 … 3", "+10.0 % ± 0.58 %")
