@@ -136,6 +136,16 @@ def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch
     assert by_name["second base"].info.status == "FAILED"
 
 
+def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Path) -> None:
+    (project / "params.yaml").write_text("seed: 1\ntraining: {betas: [0.9, 0.99], lr: 1e-4}\n")
+    for arguments in (["init", "-q"], ["add", "params.yaml"], ["commit", "-qm", "settings"]):
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
+    tracker(seed=2).finish("FINISHED")
+    (parent,), _ = runs(project)
+    assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32"
+    assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
+
+
 def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(project: Path) -> None:
     rows = [{"round": 0, "loss": 0.5, "proposer": "tpe"}, {"round": 1, "loss": 0.25, "proposer": "llm é"}]
     log = tracker()

@@ -125,6 +125,17 @@ def average(model: Path, target: Path, width: float) -> None:
 
 
 @click.command()
+@params_file
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True, help="Of the server.")
+@click.option("--browser/--no-browser", default=True, help="Open the address, or print it only.")
+def ui(params_file: Path, port: int, browser: bool) -> None:
+    """Open MLflow's pages of the runs that PARAMS_FILE logs; Ctrl-C ends the server."""
+    from unequal.cli.ui import open_pages
+
+    open_pages(params_file, port, browser)
+
+
+@click.command()
 @click.argument("file", type=GRAPH, default="dvc.yaml")
 def record(file: Path) -> None:
     """Record in DVC what stages of the graph FILE have finished.

@@ -20,6 +20,7 @@ SUBCOMMANDS = {
     "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),
     "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
     "average": (f"{COMMANDS}:average", "Make a model's weight average of another width."),
+    "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
     "record": (f"{COMMANDS}:record", "Record in DVC what a killed engine has left."),
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),

@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import yaml
 from filelock import FileLock
 
 from unequal.files import read_json, settings_hash
 from unequal.pipeline.workdirs import study, work_root
+from unequal.settings.strict import Yaml12
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -30,6 +32,8 @@ PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000,
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Tag of a parent run, by which the executions of the same settings find it.
 CONFIGURATION_TAG = "unequal.variant"
+#: Settings that differ from the commit's and name a run, and characters of each value there.
+NAMED_CHANGES, NAME_CHARACTERS = 3, 24
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,23 @@ class Store:
                 self.parent = runs[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
-            name = os.environ.get("DVC_EXP_NAME", f"{study() or 'pipeline'}-{configuration[:8]}")
-            run = self.client.create_run(experiment, run_name=name, tags={CONFIGURATION_TAG: configuration})
+            name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {self.changes() or configuration[:8]}"
+            tags = {CONFIGURATION_TAG: configuration} | commit_tags()
+            run = self.client.create_run(experiment, run_name=name, tags=tags)
             self.parent = run.info.run_id
             self._log_params(self.parent, self.execution.configuration)
+
+    def changes(self) -> str:
+        """Settings that differ from those of the commit, as the name of a run; empty: none, or no commit."""
+        committed = committed_settings(self.root)
+        if committed is None:
+            return ""
+        before, now = dict(leaves(committed)), dict(leaves(self.execution.configuration))
+        changed = [key for key in now if now[key] != before.get(key) and not key.startswith("runtime.")]
+        shown = [f"{key}={as_text(now[key])[:NAME_CHARACTERS]}" for key in changed[:NAMED_CHANGES]]
+        return " ".join(
+            [*shown, *([f"and {len(changed) - NAMED_CHANGES} more"] if len(changed) > NAMED_CHANGES else [])]
+        )
 
     def create_child(self) -> None:
         """Create the run of this execution; a tag names its parent, whatever the environment says."""
@@ -198,6 +215,14 @@ class Store:
             self.client.log_batch(run, params=batch)
 
 
+def experiment_number(uri: str, name: str) -> str | None:
+    """The number of an experiment in MLflow's addresses, or None where nothing was logged to it."""
+    from mlflow import MlflowClient
+
+    experiment = MlflowClient(uri).get_experiment_by_name(name)
+    return None if experiment is None else str(experiment.experiment_id)
+
+
 def is_retryable(error: Exception) -> bool:
     """Say whether the same request may succeed later: nobody answers, or the server is at fault, not the request."""
     from mlflow.exceptions import MlflowException
@@ -245,6 +270,18 @@ def commit_tags() -> dict[str, str]:
     if head.returncode:
         return {}
     return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
+
+
+def committed_settings(root: Path) -> dict[str, Any] | None:
+    """The content of params.yaml in HEAD; None where there is no commit, or no such file in it."""
+    try:
+        shown = subprocess.run(["git", "show", "HEAD:./params.yaml"], cwd=root, capture_output=True, check=False)
+    except OSError:  # no git on this machine
+        return None
+    if shown.returncode:
+        return None
+    content = yaml.load(shown.stdout, Loader=Yaml12)
+    return content if isinstance(content, dict) else None
 
 
 def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,68 @@
+"""`unequal ui`: the address of the runs, or one line on why there is none."""
+
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from graph import ROOT
+
+from unequal.cli.ui import open_pages
+from unequal.errors import UserError
+from unequal.pipeline.store import StageExecution
+from unequal.pipeline.tracker import Tracker
+from unequal.settings.training import Tracking
+
+PARAMS = ROOT / "params.yaml"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_without_a_run_there_are_no_pages(project: Path) -> None:
+    with pytest.raises(UserError, match=r"mlflow\.db: no run was logged yet"):
+        open_pages(PARAMS, free_port(), browser=False)
+    assert list(project.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_named(project: Path) -> None:
+    (project / "mlflow.db").touch()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(UserError, match=r"port \d+: .*; name another with --port"):
+            open_pages(PARAMS, other.getsockname()[1], browser=False)
+
+
+@pytest.mark.slow
+def test_the_printed_address_is_that_of_the_experiments_runs(project: Path) -> None:
+    tracking = Tracking(uri=None, experiment="unequal", artifact_limit_mb=1, timeout_s=60)
+    Tracker(tracking, StageExecution("train", {}, {}, {"seed": 1})).finish("FINISHED")
+    port = free_port()
+    command = [sys.executable, "-m", "unequal", "ui", str(PARAMS), "--no-browser", "--port", str(port)]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == (
+                f"http://127.0.0.1:{port}/#/experiments/1/runs?workflowType=machine_learning\n"
+            )
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/version", timeout=30) as answer:
+                assert answer.status == 200
+        finally:
+            process.terminate()
+    assert process.returncode == 128 + 15
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
