@@ -186,6 +186,39 @@ def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypa
     assert attempt.engine_run() != attempt.process_name(psutil.Process()) and attempt.engine_run().endswith("-0.00")
 
 
+NAMES_ITS_ENGINE = "from unequal.pipeline.attempt import engine_run; print(engine_run())"
+STARTS = """
+import os, psutil, subprocess, sys
+from unequal.pipeline.attempt import process_name
+print(process_name(psutil.Process()), flush=True)
+stage = os.environ | {"DVC_STAGE": "one"}
+for shell in ("sh", "bash"):
+    subprocess.run([shell, "-c", f"sh -c '{sys.executable} engine.py; true'; true"], env=stage, check=True)
+"""
+
+
+def test_dvc_is_known_above_the_shells_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
+    monkeypatch.delenv(ENGINE)
+    Path("engine.py").write_text(NAMES_ITS_ENGINE)
+    done = subprocess.run([sys.executable, "-c", STARTS], check=True, capture_output=True, text=True)
+    dvc, *found = done.stdout.split()
+    assert found == [dvc, dvc]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_dvc_computes_a_recorded_stage_again_however_soon_it_is_forced(
+    recorded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ENGINE)
+    monkeypatch.setenv(DVC_STAGE, "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt, "process_name", lambda process: "a DVC that has ended in this second")
+        assert run()
+    monkeypatch.setattr(attempt, "recorded_by_dvc", lambda outputs: recorded)
+    assert run() == recorded
+
+
 def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -102,7 +102,23 @@ def engine_run() -> str | None:
     """Name the engine run that has started this process; None for a person."""
     if ENGINE in os.environ or DVC_STAGE not in os.environ:
         return os.environ.get(ENGINE)
-    return process_name(psutil.Process(os.getppid()))
+    return process_name(dvc_process())
+
+
+def dvc_process() -> psutil.Process:
+    """Find the DVC that has started this stage: its parent, or above the shells that run its command."""
+    process = psutil.Process(os.getppid())
+    while has_stage(process) and (above := process.parent()) is not None:
+        process = above
+    return process
+
+
+def has_stage(process: psutil.Process) -> bool:
+    """Say whether a process was started for this stage, as DVC itself was not."""
+    try:
+        return process.environ().get(DVC_STAGE) == os.environ[DVC_STAGE]
+    except psutil.Error:
+        return False
 
 
 def process_name(process: psutil.Process) -> str:
@@ -115,8 +131,8 @@ def write_note(work: Path, finished: Finished) -> None:
     write_facts(work / NOTE, finished.model_dump(mode="json"))
 
 
-def find_finished(work: Path) -> Finished | None:
-    """Find a finished run in a work directory; None where there is none, or where its outputs were altered since.
+def find_finished(work: Path, engine: str | None) -> Finished | None:
+    """Find a finished run to be taken up by an engine's run; None where there is none, or its outputs were altered.
 
     A hard link shares its content with the published file: writing into that one alters both.
     """
@@ -125,7 +141,7 @@ def find_finished(work: Path) -> Finished | None:
         return None
     outputs = {path: work / OUTPUTS / path for path in finished.outputs}
     unaltered = all(path.exists() and content_hash(path) == finished.outputs[name] for name, path in outputs.items())
-    return finished if unaltered and not recorded_by_dvc(work, outputs) else None
+    return finished if unaltered and (finished.engine == engine or not recorded_by_dvc(outputs)) else None
 
 
 def read_note(work: Path) -> Finished | None:
@@ -136,13 +152,13 @@ def read_note(work: Path) -> Finished | None:
         return None
 
 
-def recorded_by_dvc(work: Path, outputs: dict[str, Path]) -> bool:
+def recorded_by_dvc(outputs: dict[str, Path]) -> bool:
     """Say whether the DVC that has started this stage has recorded these outputs with the present dependencies.
 
     By `--force`, DVC starts such a stage nevertheless.
     """
-    if DVC_STAGE not in os.environ or (work / NOTE).stat().st_mtime > psutil.Process(os.getppid()).create_time():
-        return False  # DVC cannot have recorded a run that finished after it began
+    if DVC_STAGE not in os.environ:
+        return False
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc_data.hashfile.build import build
@@ -266,7 +282,7 @@ class Attempt:
             release(lock)
             raise
         self._lock = lock
-        self._finished = find_finished(self.folder)
+        self._finished = find_finished(self.folder, self.engine)
         if self._finished is None and (self.folder / NOTE).exists():
             clear(self.folder)
             claim(ensure_dir(self.folder), self.key)
