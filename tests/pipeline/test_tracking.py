@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,34 @@ def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Pa
     (parent,), _ = runs(project)
     assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32"
     assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
+
+
+@pytest.mark.parametrize("place", [shutil.move, shutil.copytree])
+def test_a_moved_or_copied_project_brings_its_files_along(
+    project: Path, monkeypatch: pytest.MonkeyPatch, place: Callable[[Path, Path], object]
+) -> None:
+    (project / "first/.dvc").mkdir(parents=True)
+    shutil.move(project / "mlflow.db", project / "first/mlflow.db")
+    monkeypatch.chdir(project / "first")
+    log_a_file("before")
+    place(project / "first", project / "second")
+    former = set((project / "first").rglob("*"))
+    monkeypatch.chdir(project / "second")
+    log_a_file("after")
+    assert set((project / "first").rglob("*")) == former
+    client = MlflowClient(f"sqlite:///{project / 'second/mlflow.db'}")
+    for name in ("before", "after"):
+        (found,) = client.search_runs(["1"], f"tags.stage = '{name}'")
+        assert found.info.artifact_uri.startswith((project / "second/mlartifacts").as_uri())
+        assert Path(client.download_artifacts(found.info.run_id, f"{name}.txt")).read_text() == name
+
+
+def log_a_file(name: str) -> None:
+    """Log a file as the artifact of a run of a stage."""
+    Path(f"{name}.txt").write_text(name)
+    tracker = Tracker(Tracking(**TRACKING), StageExecution(name, {}, {}, {}))
+    tracker.artifacts([Path(f"{name}.txt")])
+    tracker.finish("FINISHED")
 
 
 def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(project: Path) -> None:

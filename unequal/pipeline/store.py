@@ -30,6 +30,8 @@ RETRY_SECONDS = (0.1, 0.3, 1, 3)
 PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000, 6000, 36
 #: Has MLflow's pages open the experiment as model training, not as work with language models.
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+#: Folder of the files of runs in a database, in the project.
+FILES = "mlartifacts"
 #: Tag of a parent run, by which the executions of the same settings find it.
 CONFIGURATION_TAG = "unequal.variant"
 #: Settings that differ from the commit's and name a run, and characters of each value there.
@@ -89,6 +91,8 @@ class Store:
         if self.database:
             with self.lock:
                 prepare_database(self.database)
+                if self.database.is_relative_to(root):
+                    bring_files_along(self.database, root / FILES)
         self.client = MlflowClient(f"sqlite:///{self.database}" if self.database else uri)
 
     def attempt(self, task: Callable[["Store"], None]) -> None:
@@ -203,7 +207,7 @@ class Store:
         """Find or create the experiment; with a database its files lie next to the project."""
         if experiment := self.client.get_experiment_by_name(self.experiment):
             return str(experiment.experiment_id)
-        files = (self.root / "mlartifacts").as_uri() if self.database else None
+        files = (self.root / FILES).as_uri() if self.database else None
         return str(self.client.create_experiment(self.experiment, artifact_location=files, tags=MODEL_TRAINING))
 
     def _log_params(self, run: str, settings: Mapping[str, Any]) -> None:
@@ -257,6 +261,23 @@ def prepare_database(path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     upgrade.main([f"sqlite:///{unfinished}"], standalone_mode=False)
     unfinished.replace(path)
+
+
+def bring_files_along(database: Path, files: Path) -> None:
+    """Have the project's own experiments and runs name its folder of files, after the project was moved or copied.
+
+    MLflow stores absolute addresses, and would write into the former folder, or make it anew.
+    """
+    address = files.as_uri()
+    with closing(sqlite3.connect(database, timeout=LOCK_SECONDS)) as connection, connection:
+        rows = connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
+        former = [old for (old,) in rows if str(old).startswith("file://") and str(old).endswith(f"/{FILES}")]
+        for old in (old for old in former if old != address):
+            change = "artifact_location = ? WHERE artifact_location = ?"
+            connection.execute(f"UPDATE experiments SET {change}", (address, old))
+            if files.is_dir():
+                change = "artifact_uri = ? || substr(artifact_uri, ?) WHERE substr(artifact_uri, 1, ?) = ?"
+                connection.execute(f"UPDATE runs SET {change}", (address, len(old) + 1, len(old) + 1, f"{old}/"))
 
 
 def commit_tags() -> dict[str, str]:
