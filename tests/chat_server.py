@@ -18,7 +18,7 @@ TRICKLED = 100
 class Reply:
     """Status and body, after so many seconds, the body in pieces with a pause behind each.
 
-    `cut`: the connection is closed in the middle of the body, sent `chunked` or with its length told; `header` is
+    `cut`: the connection is closed in the middle of the body, sent `chunked` or with its length; `header` is
     one more than usual; `trickle_s`: between two headers of so many that none of them is waited for in vain.
     """
 

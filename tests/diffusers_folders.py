@@ -72,8 +72,8 @@ def unet2d(classes: int | None = None, seed: int = 0) -> UNet2DModel:
 
 def ddpm(folder: Path, seed: int = 0, classes: int | None = None, **scheduler: object) -> Path:
     """A DDPMPipeline on 24 timesteps."""
-    told = {"num_train_timesteps": 24, "trained_betas": BETAS, **scheduler}
-    DDPMPipeline(unet2d(classes, seed), DDPMScheduler(**told)).save_pretrained(folder)
+    config = {"num_train_timesteps": 24, "trained_betas": BETAS, **scheduler}
+    DDPMPipeline(unet2d(classes, seed), DDPMScheduler(**config)).save_pretrained(folder)
     return folder
 
 
@@ -237,7 +237,7 @@ def stable_diffusion_3(folder: Path, with_t5: bool = True) -> Path:
 
 
 def flux(folder: Path) -> Path:
-    """A FluxPipeline that is told a guidance, with a shift that depends on the size."""
+    """A FluxPipeline with a guidance input, with a shift that depends on the size."""
     torch.manual_seed(0)
     net = FluxTransformer2DModel(
         in_channels=16,

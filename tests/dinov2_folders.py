@@ -11,7 +11,7 @@ SIZES = {"hidden_size": FEATURES, "num_hidden_layers": 2, "num_attention_heads":
 
 
 def write_dinov2(folder: Path, **changes: Any) -> Dinov2Model:
-    """Save one whose sizes may be changed, and return it; all of its weights tell in what it answers."""
+    """Save a network of chosen sizes and return it; every weight changes its output."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = Dinov2Model(Dinov2Config(**SIZES | changes)).eval().requires_grad_(False)

@@ -37,12 +37,12 @@ def answer(weights: dict[str, Tensor], x: Tensor, t: Tensor, y: Tensor | None, h
     frequencies = torch.exp(-math.log(10000) * torch.arange(128, dtype=torch.float32) / steps)
     angles = (t.float()[:, None] * frequencies).double()
     waves = torch.cat([angles.cos(), angles.sin()], dim=1)
-    told = layer("t_embedder.mlp.2", functional.silu(layer("t_embedder.mlp.0", waves)))
+    embedding = layer("t_embedder.mlp.2", functional.silu(layer("t_embedder.mlp.0", waves)))
     if y is not None:
-        told = told + weights["y_embedder.embedding_table.weight"][y]
+        embedding = embedding + weights["y_embedder.embedding_table.weight"][y]
     for block in range(sum(name.endswith("attn.qkv.weight") for name in weights)):
         name = f"blocks.{block}"
-        modulation = layer(f"{name}.adaLN_modulation.1", functional.silu(told))[:, None]
+        modulation = layer(f"{name}.adaLN_modulation.1", functional.silu(embedding))[:, None]
         shift, scale, gate, mlp_shift, mlp_scale, mlp_gate = modulation.split(width, dim=2)
         qkv = layer(f"{name}.attn.qkv", norm(tokens) * (1 + scale) + shift)
         mixed = []
@@ -55,7 +55,7 @@ def answer(weights: dict[str, Tensor], x: Tensor, t: Tensor, y: Tensor | None, h
         hidden = layer(f"{name}.mlp.fc1", norm(tokens) * (1 + mlp_scale) + mlp_shift)
         curve = hidden * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (hidden + 0.044715 * hidden**3))) / 2
         tokens = tokens + mlp_gate * layer(f"{name}.mlp.fc2", curve)
-    shift, scale = layer("final_layer.adaLN_modulation.1", functional.silu(told))[:, None].split(width, dim=2)
+    shift, scale = layer("final_layer.adaLN_modulation.1", functional.silu(embedding))[:, None].split(width, dim=2)
     out = layer("final_layer.linear", norm(tokens) * (1 + scale) + shift)
     out = out.reshape(len(x), side, side, patch, patch, -1)
     return torch.einsum("nhwpqc->nchpwq", out).reshape(len(x), -1, side * patch, side * patch)

@@ -50,9 +50,9 @@ def write_study(folder: Path) -> Comparison:
                     "conditions": {"data": "made-up images"},
                 },
             )
-            told = [
+            figures = [
                 {"first": first, "last": last, "stride": stride, "images_seen": 500, "inherited_images_inside": 40}
                 for first, last, stride in groups
             ]
-            write_json(folder / f"trainings/{arm}/block_{block}.json", {"images": 1000, "groups": told})
+            write_json(folder / f"trainings/{arm}/block_{block}.json", {"images": 1000, "groups": figures})
     return Comparison.model_validate(PLAN, strict=False)

@@ -34,12 +34,12 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         hidden = self.in_layers[2](self.resized(self.in_layers[1](self.in_layers[0](x))))
-        told = self.emb_layers(embedding)[:, :, None, None]
+        embedded = self.emb_layers(embedding)[:, :, None, None]
         if self.scale_shift:
-            scale, shift = told.chunk(2, dim=1)
+            scale, shift = embedded.chunk(2, dim=1)
             hidden = self.out_layers[0](hidden) * (1 + scale) + shift
         else:
-            hidden = self.out_layers[0](hidden + told)
+            hidden = self.out_layers[0](hidden + embedded)
         for layer in self.out_layers[1:]:
             hidden = layer(hidden)
         return self.skip_connection(self.resized(x)) + hidden
@@ -88,7 +88,7 @@ class Up(nn.Module):
 
 
 class Block(nn.Sequential):
-    """Parts one behind the other, of which residual blocks are told the time."""
+    """Parts one behind the other, of which residual blocks get the time."""
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:  # type: ignore[override]
         for part in self:

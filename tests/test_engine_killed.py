@@ -19,7 +19,7 @@ ENGINES = {"dvc": ("dvc", "repro"), "snakemake": ("snakemake", "--cores", "1")}
 FORCED = {"dvc": ("dvc", "repro", "--force"), "snakemake": ("snakemake", "--cores", "1", "--forceall")}
 PATIENCE_SECONDS = 120
 #: Its program waits for a word before it ends, and counts how often it has come to that.
-PROGRAM = '''"""A stage that takes as long as it is told to."""
+PROGRAM = '''"""A stage that takes as long as its settings say."""
 
 import time
 from contextlib import suppress

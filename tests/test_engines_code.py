@@ -128,7 +128,7 @@ def test_another_version_of_a_library_is_noticed_by_both_engines(
     using = {re.sub(r"\W+", "_", stage.name) for stage in graph if program_of(stage.cmd) in reached}
     environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{project}"}
     try:
-        # Snakemake tells of those behind them, too.
+        # Snakemake lists the stages after them too.
         chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", environment=environment))
         assert (using - chosen, "prepare_data" in chosen) == (set(), "prepare_data" in using)
         assert changed_for_dvc(project) == using

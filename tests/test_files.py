@@ -1,4 +1,4 @@
-"""Files are whole or absent, damage is told in one line, hashes are those of the content."""
+"""Files are whole or absent, damage is reported in one line, hashes are those of the content."""
 
 import csv
 import errno

@@ -46,9 +46,9 @@ def test_a_stage_that_was_killed_goes_on_to_the_same_bytes(unkilled: Unkilled, n
     point = killer.random.randint(1, SAVED[LONG_STAGES[name]])
     clear(killer.project, stage)
     ended = killer.attempt(stage, start(stage.words), once_saved(killer.project, stage, point))
-    told = f"KILL_SEED={SEED}: {killer.kills[-1:]} once {point} {LONG_STAGES[name]} were saved"
-    assert not ended, told
-    assert killer.kills[-1].saved >= point, told
-    assert killer.attempt(stage, start(stage.words), never), told
+    state = f"KILL_SEED={SEED}: {killer.kills[-1:]} once {point} {LONG_STAGES[name]} were saved"
+    assert not ended, state
+    assert killer.kills[-1].saved >= point, state
+    assert killer.attempt(stage, start(stage.words), never), state
     killer.compare(stage)
-    assert not killer.differing, told
+    assert not killer.differing, state

@@ -1,4 +1,4 @@
-"""No file that is read brings code with it: everything that could unpickle is told not to, wherever it is called."""
+"""No file that is read brings code with it: every call that could unpickle forbids it."""
 
 import ast
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ def test_a_replica_that_lacks_a_figure_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ({"seeds": [0, 1, 2], "endpoints": {"fid": {"base": [1.0, 2.0]}}}, "2 values for 3 seeds"),
         ({"seeds": [0], "endpoints": {"fid": {"base": ["low"]}}}, "low"),
@@ -42,7 +42,7 @@ def test_a_replica_that_lacks_a_figure_is_named(tmp_path: Path) -> None:
         ([1, 2], "replicas.json"),
     ],
 )
-def test_damaged_gatherings_are_refused(tmp_path: Path, content: object, told: str) -> None:
+def test_damaged_gatherings_are_refused(tmp_path: Path, content: object, message: str) -> None:
     write_json(tmp_path / "replicas.json", content)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         read_replicas(tmp_path / "replicas.json")

@@ -103,7 +103,7 @@ def test_an_exported_flow_samples_by_the_scheduler_of_diffusers_as_it_does_here(
     theirs = UNet2DModel.from_pretrained(project / "taken", subfolder="unet")
     scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained(project / "taken", subfolder="scheduler")
     chosen = sampling_timesteps(10, TIMESTEPS)
-    # Times before they are shifted: told a number of steps, the scheduler shifts its last time twice.
+    # Times before they are shifted: given a number of steps, the scheduler shifts its last time twice.
     scheduler.set_timesteps(sigmas=[(t + 0.5) / TIMESTEPS for t in chosen])
     start = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     pictures = start

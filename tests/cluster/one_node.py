@@ -106,7 +106,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def found_by_jobs(configuration: Path) -> Iterator[None]:
-    """At the default place too: what runs inside of a job is not told of another."""
+    """Link the configuration at the default place, the only one that jobs read."""
     DEFAULT_PLACE.parent.mkdir(exist_ok=True)
     if stale():
         DEFAULT_PLACE.unlink()

@@ -60,8 +60,8 @@ def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Pat
 
 def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
     found = read_results(trainings, design())
-    told = family(found, "fid", PILOT)
-    for one, ends in told.alone.items():
+    judged = family(found, "fid", PILOT)
+    for one, ends in judged.alone.items():
         arm, control = found.logarithms("fid", one.arms)
         assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
 
@@ -73,9 +73,9 @@ def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) 
         figures = read_json(path)
         figures["endpoints"]["fid"] *= factor
         write_json(path, figures)
-    told = family(read_results(trainings, design()), "fid", PILOT)
-    assert list(told.unlike) == ["lower"]
-    assert "more than twice as much in: lower (" in scattering(told)
+    judged = family(read_results(trainings, design()), "fid", PILOT)
+    assert list(judged.unlike) == ["lower"]
+    assert "more than twice as much in: lower (" in scattering(judged)
 
 
 def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
@@ -85,7 +85,7 @@ def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     for comparison, one in fid.verdicts.items():
         assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
     assert {one.word for one in fid.verdicts.values()} == {BETTER, NOT_TESTABLE, WORSE}
-    # Of what the pilot has told nothing, nothing is promised.
+    # Nothing is promised where the pilot has measured nothing.
     assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
     _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
@@ -209,11 +209,11 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())
     assert document["blocks"] == [0, 1, 2, 3]
-    told = document["endpoints"]["fid"]["comparisons"]["lower against control"]
-    assert told["word"] == BETTER
-    assert told["change"] == pytest.approx(np.expm1(-0.1), abs=0.01)
+    compared = document["endpoints"]["fid"]["comparisons"]["lower against control"]
+    assert compared["word"] == BETTER
+    assert compared["change"] == pytest.approx(np.expm1(-0.1), abs=0.01)
     markdown = Path("results/findings.md").read_text(encoding="utf-8")
-    assert f"{100 * told['change']:.2f} %: better".replace("-", "−") in markdown
+    assert f"{100 * compared['change']:.2f} %: better".replace("-", "−") in markdown
     assert "the same within 2.00 %" in markdown
 
 

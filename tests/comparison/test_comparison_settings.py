@@ -224,9 +224,9 @@ def test_arms_that_are_not_named_go_by_the_try_of_the_others() -> None:
 
 
 def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
-    told = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
-    found = Comparison.model_validate(told, strict=False)
+    settings = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
+    found = Comparison.model_validate(settings, strict=False)
     assert [one.arms for one in found.compared] == [(arm, "control") for arm in ("lower", "alike", "other")]
     assert {one.test for one in found.compared} == {"pooled"}
     with pytest.raises(ValueError, match="comparisons: 'none' is no arm"):
-        Comparison.model_validate(told | {"control": "none"}, strict=False)
+        Comparison.model_validate(settings | {"control": "none"}, strict=False)

@@ -34,8 +34,8 @@ def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_
 
 def test_groups_that_are_none_of_adjacent_timesteps_have_no_row(tmp_path: Path) -> None:
     plan = write_study(tmp_path)
-    told = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
-    assert [row[:2] for row in group_table(told, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
+    compared = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    assert [row[:2] for row in group_table(compared, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
 
 
 def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_losses_of_every_timestep_are_told_over_bins_and_taken_inside_the_very_b
     generator = np.random.default_rng(0)
     measured: dict[tuple[str, int], list[float]] = {}
     for file in sorted((tmp_path / "endpoints").rglob("*.json")):
-        told = read_json(file)
-        losses = measured[told["arm"], told["block"]] = generator.uniform(1, 2, timesteps).tolist()
-        write_json(file, told | {"curve": curve(np.array(losses)[:, None], "timesteps")})
+        content = read_json(file)
+        losses = measured[content["arm"], content["block"]] = generator.uniform(1, 2, timesteps).tolist()
+        write_json(file, content | {"curve": curve(np.array(losses)[:, None], "timesteps")})
     found = read_results(tmp_path / "endpoints", plan)
     inside, over = bins_inside(found, 123, 456)
     assert over == (123, 456)

@@ -121,7 +121,7 @@ def test_a_pilot_bounds_the_scatter_of_speed(project: Path) -> None:
             )
     result = CliRunner().invoke(judge_pilot.main, [])
     assert result.exit_code == 0, result.output
-    told = read_json(project / "results/pilot.json")
+    pilot = read_json(project / "results/pilot.json")
     # ln FID scatters by 0.01 and falls half as fast as ln images rise: twice that in ln images.
-    assert told["endpoints"][IMAGES]["slope_per_doubling"] == pytest.approx(-np.log(2))
-    assert 0.002 < told["endpoints"][IMAGES]["deviation"] < 0.1
+    assert pilot["endpoints"][IMAGES]["slope_per_doubling"] == pytest.approx(-np.log(2))
+    assert 0.002 < pilot["endpoints"][IMAGES]["deviation"] < 0.1

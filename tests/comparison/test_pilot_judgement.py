@@ -29,7 +29,7 @@ def training(level: float, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
+def document() -> dict[str, Any]:
     generator = np.random.default_rng(0)
     levels = generator.normal(size=len(SEEDS))
     bases = [training(level, half=training(level - SLOPE)["endpoints"]) for level in levels]
@@ -47,22 +47,22 @@ def told() -> dict[str, Any]:
     return pilot_document(design(effects={"loss_over_timesteps": 0.5}), PILOT, bases, arms)
 
 
-def test_the_scatter_is_that_within_blocks(told: dict[str, Any]) -> None:
-    fid = told["endpoints"]["fid"]
+def test_the_scatter_is_that_within_blocks(document: dict[str, Any]) -> None:
+    fid = document["endpoints"]["fid"]
     assert fid["freedom"] == 3 * (len(SEEDS) - 1)
     assert fid["deviation"] == pytest.approx(SCATTER, rel=0.15)
     assert fid["deviation"] < fid["upper_deviation"] < 1.2 * fid["deviation"]
 
 
-def test_a_doubling_and_what_delta_is_worth(told: dict[str, Any]) -> None:
-    fid = told["endpoints"]["fid"]
+def test_a_doubling_and_what_delta_is_worth(document: dict[str, Any]) -> None:
+    fid = document["endpoints"]["fid"]
     assert fid["slope_per_doubling"] == pytest.approx(SLOPE)
     # δ = 0.02 is a fifteenth of a doubling.
     assert fid["images_worth_delta"] == pytest.approx(2 ** (1 / 15))
 
 
-def test_blocks_that_delta_needs_are_the_fewest(told: dict[str, Any]) -> None:
-    fid = told["endpoints"]["fid"]
+def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> None:
+    fid = document["endpoints"]["fid"]
     seen = {"pooled": Design(4, 5, 3), "paired": Design(2, 5, 3)}
     by_test = {test: visible_effect(design, fid["upper_deviation"]) for test, design in seen.items()}
     assert fid["visible_by_test"] == pytest.approx(by_test)
@@ -74,15 +74,15 @@ def test_blocks_that_delta_needs_are_the_fewest(told: dict[str, Any]) -> None:
     assert fid["testable"] == (needed <= 5)
 
 
-def test_half_of_what_is_claimed_must_be_seen_where_something_is(told: dict[str, Any]) -> None:
-    found = told["endpoints"]
+def test_half_of_what_is_claimed_must_be_seen_where_something_is(document: dict[str, Any]) -> None:
+    found = document["endpoints"]
     assert (found["loss_over_timesteps"]["needed"], found["fid"]["needed"]) == (0.25, 0.02)
     assert found["loss_over_timesteps"]["blocks_needed"] < found["fid"]["blocks_needed"]
 
 
-def test_without_blocks_trainings_scatter_as_much_as_these_do(told: dict[str, Any]) -> None:
+def test_without_blocks_trainings_scatter_as_much_as_these_do(document: dict[str, Any]) -> None:
     # Levels of blocks scatter by 1, a hundred times as much as trainings within them.
-    assert told["endpoints"]["fid"]["whole_deviation"] == pytest.approx(1.0, rel=0.3)
+    assert document["endpoints"]["fid"]["whole_deviation"] == pytest.approx(1.0, rel=0.3)
 
 
 def test_tries_that_end_far_from_the_best_tell_no_scatter() -> None:
@@ -100,16 +100,16 @@ def test_tries_that_end_far_from_the_best_tell_no_scatter() -> None:
     assert pilot_document(design(), pilot, [], {"control": block})["study_seconds"] == pytest.approx(2 * 5 * 110)
 
 
-def test_the_best_try_is_the_lower_rate(told: dict[str, Any]) -> None:
-    assert {arm: one["best"] for arm, one in told["tries"].items()} == {"control": "half", "lower": "half"}
-    assert told["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
+def test_the_best_try_is_the_lower_rate(document: dict[str, Any]) -> None:
+    assert {arm: one["best"] for arm, one in document["tries"].items()} == {"control": "half", "lower": "half"}
+    assert document["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
 
 
-def test_the_price_of_the_study(told: dict[str, Any]) -> None:
-    assert told["training_image_seconds"] == pytest.approx(0.5)
+def test_the_price_of_the_study(document: dict[str, Any]) -> None:
+    assert document["training_image_seconds"] == pytest.approx(0.5)
     # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
-    assert told["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
-    assert told["study_seconds"] == pytest.approx(2 * told["block_seconds"])
+    assert document["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
+    assert document["study_seconds"] == pytest.approx(2 * document["block_seconds"])
 
 
 def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
@@ -124,9 +124,9 @@ def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
             for block in levels
         ]
     }
-    told = pilot_document(design(), pilot, [], arms)
-    assert told["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
-    assert told["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))
+    document = pilot_document(design(), pilot, [], arms)
+    assert document["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
+    assert document["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))
 
 
 @pytest.mark.parametrize("change", [1e-5, -1e-9, 0.0])

@@ -72,7 +72,7 @@ def main(path: str, watched: int | None = None) -> None:
 
 
 def attend(asking: socket.socket) -> NoReturn:
-    """Start a program, and tell who has asked for it how it ends."""
+    """Start a program, and report its end to the client."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     start, streams, _, _ = socket.recv_fds(asking, LENGTH, 3)
     with asking.makefile("rb") as content:

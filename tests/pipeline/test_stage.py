@@ -370,7 +370,7 @@ def at_work_elsewhere(lock: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixture[str]) -> None:
-    """A cluster starts a retry as soon as it has told the first one to end; a stage may outlive its engine."""
+    """A cluster starts a retry as soon as it has asked the first one to end; a stage may outlive its engine."""
     path, order = work_of(), list[str]()
     with at_work_elsewhere(f"{path}.lock") as holder:
         threading.Timer(0.5, lambda: (order.append("ended"), holder.terminate())).start()

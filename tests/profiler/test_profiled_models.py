@@ -146,7 +146,7 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, t
     assert "01.png: not a readable image" in said(train=tmp_path / "broken")
     other = tiny.ddpm(tmp_path / "cosine", trained_betas=None, beta_schedule="squaredcos_cap_v2")
     assert "its schedules differ" in said(against=str(other))
-    assert "its classes differ" in said(against=str(tiny.ddpm(tmp_path / "told", classes=3)))
+    assert "its classes differ" in said(against=str(tiny.ddpm(tmp_path / "classes", classes=3)))
     assert "takes no LoRA" in said(lora=config.train)
     weights = other / "unet" / "diffusion_pytorch_model.safetensors"
     os.truncate(weights, weights.stat().st_size - 1)

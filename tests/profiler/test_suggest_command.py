@@ -1,4 +1,4 @@
-"""`unequal suggest`: what it prints runs and says what was measured; what is wrong is told in one line."""
+"""`unequal suggest`: what it prints runs and says what was measured; bad input is one line."""
 
 import json
 import re
@@ -111,7 +111,7 @@ BAD: dict[str, tuple[str | None, list[str], str]] = {
         "give no density",
     ),
     "another schedule": (GOOD, ["--schedule", "cosine"], "of another schedule than 'cosine' of 1000 timesteps"),
-    "no shift told": (GOOD, ["--schedule", "flow"], "of another schedule than 'flow', shift 1, of 1000"),
+    "another shift": (GOOD, ["--schedule", "flow"], "of another schedule than 'flow', shift 1, of 1000"),
     "no shift": (GOOD, ["--schedule", "flow", "--shift", "0"], "a shift of 0"),
     "too many slots": (GOOD, ["--slots", "41"], "41 slots from losses at 40 timesteps"),
 }

@@ -45,18 +45,18 @@ def by_xl(pipe: Any, x_t: Tensor, t: int, text: str) -> Tensor:
     return pipe.unet(x_t, t, prompt, added_cond_kwargs={"text_embeds": pooled, "time_ids": sizes}).sample
 
 
-def by_sd3(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
+def by_sd3(pipe: Any, x_t: Tensor, timestep: float, text: str) -> Tensor:
     prompt, _, pooled, _ = pipe.encode_prompt(text, text, text, device=CPU, do_classifier_free_guidance=False)
-    return pipe.transformer(x_t, prompt, pooled, torch.tensor([told])).sample
+    return pipe.transformer(x_t, prompt, pooled, torch.tensor([timestep])).sample
 
 
-def by_flux(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
+def by_flux(pipe: Any, x_t: Tensor, timestep: float, text: str) -> Tensor:
     prompt, pooled, text_places = pipe.encode_prompt(text, text, device=CPU)
     answer = pipe.transformer(
         FluxPipeline._pack_latents(x_t, 1, 4, 8, 8),
         prompt,
         pooled,
-        torch.tensor([told / 1000]),
+        torch.tensor([timestep / 1000]),
         FluxPipeline._prepare_latent_image_ids(1, 4, 4, CPU, torch.float32),
         text_places,
         torch.tensor([1.0]),
@@ -96,8 +96,8 @@ def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path
         x0 = pipe.vae.encode(pixels.permute(2, 0, 1)[None] / 127.5 - 1).latent_dist.mean
         x0 = (x0 - 0.1) * 0.5
         x_t = alpha * x0 + sigma * epsilon
-        told = 1000 * sigma if found.document.prediction == "velocity" else t
-        answer = KINDS[kind](pipe, x_t, told, f"a picture number {image}")
+        timestep = 1000 * sigma if found.document.prediction == "velocity" else t
+        answer = KINDS[kind](pipe, x_t, timestep, f"a picture number {image}")
     guess = {
         "epsilon": lambda: answer,
         "v_prediction": lambda: alpha * answer + sigma * x_t,
@@ -217,7 +217,7 @@ def test_weights_that_would_have_to_be_unpickled_are_refused_before_anything_is_
 
 
 def test_losses_that_a_shift_leaves_at_zero_are_refused(root: Path, tmp_path: Path):
-    """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is less than float32 can tell."""
+    """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is below the precision of float32."""
     with pytest.raises(UserError, match="all errors of ε at t = 0 are 0"):
         profile(replace(config(root, "flux", tmp_path / "out"), resolution=256, draws=2, timesteps=2))
 

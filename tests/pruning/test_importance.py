@@ -144,7 +144,7 @@ def test_a_batchs_gradient(
 def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
     tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData
 ) -> None:
-    """At times s = (t + ½)/T, which a network is told as 1000·s."""
+    """At times s = (t + ½)/T, which a network gets as 1000·s."""
     net, by_hand = tiny_net(), tiny_net()
     target = make_target(net, seed=3, first=5, last=7, schedule="flow", prediction="velocity")
     assert ascending_gradient(target, "group", 4, 0.001) == 7

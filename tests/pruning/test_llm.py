@@ -169,9 +169,9 @@ def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(evaluator
     assert "refused" not in first
     assert second == third
     assert second.startswith(first)
-    told = second.removeprefix(first)
-    assert f"Your last answer was refused: {complaint}" in told
-    assert (len(told) < 300 and told.isprintable()) or told.count("\n") == 2
+    refusal_part = second.removeprefix(first)
+    assert f"Your last answer was refused: {complaint}" in refusal_part
+    assert (len(refusal_part) < 300 and refusal_part.isprintable()) or refusal_part.count("\n") == 2
 
 
 @pytest.mark.parametrize("wrong", ["nan", "huge", "broken off between chunks"])

@@ -157,7 +157,7 @@ def test_a_language_model_is_asked_once_a_round_whatever_happens(
     assert len(chat.requests) == 2
     assert [line["proposer"] for line in here.lines[2:]] == ["llm tiny"] * 4
     assert found.figures["rounds"] == 2
-    # It is told of all that has been tried before.
+    # It gets all earlier candidates.
     assert [prompt.count('"loss"') for prompt in chat.prompts] == [2, 4]
     assert all(line["scheme"]["mid_block"] == 0 for line in here.lines[2:])
 

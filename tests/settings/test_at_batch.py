@@ -1,4 +1,4 @@
-"""Optimizers at other batches: what is told in images stays."""
+"""Optimizers at other batches: settings in images stay."""
 
 from math import log
 

@@ -53,7 +53,7 @@ def transformer(also: dict[str, Any] | None = None, **changes: Any) -> Callable[
 
     def spoil() -> None:
         document = yaml.safe_load(TEXT) | {"network": network}
-        # A network that is told labels has no floor.
+        # A network with labels has no floor.
         document["profile"]["floor"] = "none"
         for dotted, value in (also or {}).items():
             section, key = dotted.split(".")
@@ -96,7 +96,7 @@ BAD: dict[str, Bad] = {
         edited("sampling.guidance", {"scale": 2.0}),
         "sampling.guidance: needs a model that has learned without labels too, not an unconditional model; allowed",
     ),
-    "guidance where labels are always told": Bad(
+    "guidance where labels are never dropped": Bad(
         transformer({"sampling.guidance": {"scale": 2.0}}, condition={"kind": "labels", "classes": 10}),
         "not a model of 10 classes; allowed: null, or network.condition.kind dropped_labels",
     ),

@@ -113,7 +113,7 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
 
 
 def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callable[..., None]) -> None:
-    """Every stage tells the network the labels of the data, and what is pruned of it is told them too."""
+    """Every stage passes the labels of the data to the network and to its pruned form."""
     net = OpenAIUNet(64, multiples=(1,), attended=(), layers=1, inputs=1, outputs=1, classes=2)
     torch.save(net.state_dict(), "model.pt")
     flags = {"num_heads": 1, "rescale_timesteps": False}

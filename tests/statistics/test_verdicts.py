@@ -72,9 +72,9 @@ def test_a_study_that_is_bounded_by_its_own_scatter_claims_less():
     """A study bounded by an upper bound of its scatter finds half of the effects of that size."""
     effect = visible_effect(Design(9, 5, 8), upper_deviation(1, 32))
     free, bounded = (families([1.0] * 9, [0.0] * 8 + [effect], 1e-9, bounded=one) for one in (False, True))
-    told, still = (float(np.mean([one[-1].word == WORSE for one in found])) for found in (free, bounded))
-    assert told > 0.8  # what the textbook promises of the scatter itself, which is below its bound
-    assert still == pytest.approx(0.5, abs=0.05)
+    textbook, bounded_share = (float(np.mean([one[-1].word == WORSE for one in found])) for found in (free, bounded))
+    assert textbook > 0.8  # what the textbook promises of the scatter itself, which is below its bound
+    assert bounded_share == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.slow
@@ -126,32 +126,32 @@ def test_holm_by_hand():
 
 
 def test_a_study_that_cannot_see_delta_says_nothing_of_what_it_cannot_see():
-    told = judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
-    assert told[0].word == NOT_TESTABLE
+    verdicts = judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
+    assert verdicts[0].word == NOT_TESTABLE
     assert judge([Estimate(0, 0.01, 8)], delta=0.5, visible=[0.6])[0].word == NOT_TESTABLE
     assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
     assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
 
 
 def test_a_difference_as_large_as_a_study_sees_has_the_word_of_the_tests():
-    told = judge([Estimate(one, error, 8) for one, error in [(-0.6, 0.01), (0.6, 0.01), (0.6, 10)]], 0.5, [0.6] * 3)
-    assert [one.word for one in told] == [BETTER, WORSE, UNDECIDED]
+    verdicts = judge([Estimate(one, error, 8) for one, error in [(-0.6, 0.01), (0.6, 0.01), (0.6, 10)]], 0.5, [0.6] * 3)
+    assert [one.word for one in verdicts] == [BETTER, WORSE, UNDECIDED]
 
 
 def test_what_is_seen_of_one_comparison_bounds_no_other():
-    told = judge([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
-    assert [one.word for one in told] == [NOT_TESTABLE, BETTER]
+    verdicts = judge([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
+    assert [one.word for one in verdicts] == [NOT_TESTABLE, BETTER]
 
 
 def test_changes_are_relative():
-    told = judge([Estimate(np.log(0.9), 0.01, 8)], delta=0.01)[0]
-    assert told.change == pytest.approx(-0.1)
-    assert told.low < -0.1 < told.high < 0
+    verdict = judge([Estimate(np.log(0.9), 0.01, 8)], delta=0.01)[0]
+    assert verdict.change == pytest.approx(-0.1)
+    assert verdict.low < -0.1 < verdict.high < 0
 
 
 def test_what_has_no_scatter_is_judged_by_its_sign():
-    told = judge([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
-    assert [one.word for one in told] == [BETTER, SAME]
+    verdicts = judge([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
+    assert [one.word for one in verdicts] == [BETTER, SAME]
     assert [two_sided(Estimate(one, 0, 4)) for one in (-1, 0)] == [0, 1]
 
 

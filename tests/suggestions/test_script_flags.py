@@ -80,7 +80,7 @@ def test_the_mean_of_diffusers_counts_from_the_noise_end():
 
 
 def test_sd_scripts_draw_the_suggested_times_of_sd3_and_flux():
-    """Both tell s after all shifts: sigmoid(N(m, d²)), or sigmoid(d·z) shifted by k."""
+    """Both pass s after all shifts: sigmoid(N(m, d²)), or sigmoid(d·z) shifted by k."""
     found = suggested(FLOW, "velocity")
     cells = np.cumsum(found.density.nearest[0].probabilities)[:-1]
     edges = expit(-edges_of(FLOW, "open").log_snr / 2)[1:-1]

@@ -17,11 +17,11 @@ SCHEDULES = st.builds(Flow, st.integers(21, 500), st.floats(0.1, 12)) | st.build
 
 
 @pytest.mark.parametrize(
-    ("told", "shift", "log_snr", "unshifted", "steps"), [(0.875, 12, -3.892, 0.368, 26), (0.9, 5, -4.394, 0.643, 15)]
+    ("time", "shift", "log_snr", "unshifted", "steps"), [(0.875, 12, -3.892, 0.368, 26), (0.9, 5, -4.394, 0.643, 15)]
 )
-def test_the_boundaries_of_wan(told: float, shift: float, log_snr: float, unshifted: float, steps: int):
+def test_the_boundaries_of_wan(time: float, shift: float, log_snr: float, unshifted: float, steps: int):
     """Text to video and image to video; of 40 steps, equally spaced before the shift, so many lie above."""
-    boundary = Boundary.at_time(told)
+    boundary = Boundary.at_time(time)
     assert boundary.log_snr == pytest.approx(log_snr, abs=5e-4)
     assert boundary.time(shift) == pytest.approx(unshifted, abs=5e-4)
     assert Boundary.at_time(boundary.time(shift), shift).log_snr == pytest.approx(boundary.log_snr)

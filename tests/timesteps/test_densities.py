@@ -128,7 +128,7 @@ def test_a_shift_of_a_density_is_one_of_the_schedule(shift: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "told", "density"),
+    ("scheme", "options", "density"),
     [
         ("logit_normal", {"logit_mean": -0.5, "logit_std": 0.8}, partial(logit_normal, mean=-0.5, std=0.8)),
         ("mode", {"mode_scale": 0.81}, partial(mode, scale=0.81)),
@@ -136,9 +136,11 @@ def test_a_shift_of_a_density_is_one_of_the_schedule(shift: float) -> None:
         ("none", {}, uniform_time),
     ],
 )
-def test_diffusers_draws_times_from_the_same_densities(scheme: str, told: dict[str, float], density: Density) -> None:
+def test_diffusers_draws_times_from_the_same_densities(
+    scheme: str, options: dict[str, float], density: Density
+) -> None:
     generator, count = torch.Generator().manual_seed(0), 200_000
-    drawn = compute_density_for_timestep_sampling(scheme, count, generator=generator, **told)
+    drawn = compute_density_for_timestep_sampling(scheme, count, generator=generator, **options)
     shares = np.histogram(drawn.numpy(), bins=np.linspace(0, 1, 26))[0] / count
     expected = table(density, Flow(1000)).reshape(25, 40).sum(1)
     np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / count))

@@ -1,4 +1,4 @@
-"""InfoNoise: what timesteps tell of an image, held against the closed forms of normal data."""
+"""InfoNoise: the information of timesteps about an image, against the closed forms of normal data."""
 
 import json
 from collections.abc import Callable

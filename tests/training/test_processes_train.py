@@ -54,7 +54,7 @@ def test_the_ten_steps_lead_somewhere(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "saved"), [(1000, 21), pytest.param(15, 15, marks=pytest.mark.thorough)])
 def test_processes_leave_when_the_first_has_saved(tmp_path: Path, steps: int, saved: int) -> None:
-    """However long that takes, and in the last steps too, in which they do not tell each other of signals."""
+    """However long that takes, and in the last steps too, in which they do not exchange signals."""
     command = [sys.executable, str(STOPPED), str(tmp_path / "work"), "12", str(steps)]
     done = subprocess.run([sys.executable, "-c", IMPATIENT, *command], check=False, env=environment())
     assert done.returncode == 128 + signal.SIGTERM

@@ -1,4 +1,4 @@
-"""When processes that share a training tell each other of a stop."""
+"""Processes that share a training agree on when to stop."""
 
 from typing import Any
 

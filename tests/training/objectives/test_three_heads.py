@@ -90,7 +90,7 @@ def test_native_comparison_takes_the_losses_as_they_are(batch: Batch) -> None:
     errors = torch.stack([torch.full((5,), 0.5), 0.45 / sigma, 0.4 * alpha / sigma])
     _, gradient, terms = answered(best_head("native"), batch, wrong_by(batch, errors))
     best = errors.argmin(0)
-    assert len(set(best.tolist())) == 2, "the case tells nothing if one head is best throughout"
+    assert len(set(best.tolist())) == 2, "the case is empty if one head is best throughout"
     for i, head in enumerate(HEADS):
         assert float(terms[f"wins_{head}"]) == pytest.approx(float((best == i).float().mean()))
         assert torch.equal((gradient[:, i] != 0).flatten(1).all(1), best == i)
