@@ -155,17 +155,17 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     [b"", b'{"n": 3', b"\xff\xfe\x00", b"not json", b'{"a": 1} {"b": 2}', b"1" * 5000, b"[" * 100_000],
     ids=lambda content: content[:8],
 )
-def test_damaged_json_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
+def test_damaged_json_is_reported_with_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "facts.json").write_bytes(content)
     message = one_line(lambda: read_json(tmp_path / "facts.json"))
     assert message.startswith(f"{tmp_path / 'facts.json'}: not valid JSON")
 
 
-def test_a_folder_in_the_place_of_json_is_told_with_its_path(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_json_is_reported_with_its_path(tmp_path: Path) -> None:
     assert one_line(lambda: read_json(tmp_path)) == f"{tmp_path}: cannot be read: Is a directory"
 
 
-def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_what_makes_it(tmp_path: Path) -> None:
     for action in (read_json, require, lambda path: read_npz(path, ["a"])):
         message = one_line(lambda action=action: action(tmp_path / "gone"))
         assert message.startswith(f"{tmp_path / 'gone'}: missing")
@@ -190,7 +190,7 @@ def test_objects_are_not_written_and_leave_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 30, 200, -1, -40])
-def test_tables_cut_short_are_told_with_their_path(tmp_path: Path, kept: int) -> None:
+def test_tables_cut_short_are_reported_with_their_path(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "table.npz"
     write_npz(path, a=np.random.default_rng(0).normal(size=100))
     path.write_bytes(path.read_bytes()[:kept])

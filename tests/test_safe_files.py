@@ -22,7 +22,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
                 yield f"{file.relative_to(ROOT)}:{node.lineno}", node
 
 
-def test_what_could_unpickle_is_told_not_to() -> None:
+def test_every_call_that_could_unpickle_forbids_it() -> None:
     seen = set()
     for place, call in calls():
         name = ast.unparse(call.func)

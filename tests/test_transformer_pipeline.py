@@ -45,6 +45,6 @@ def test_pruned_experts_meet_their_limits(project: Path) -> None:
     assert shares[0] < 0.8
 
 
-def test_the_page_tells_of_all_variants(project: Path) -> None:
+def test_the_page_shows_all_variants(project: Path) -> None:
     page = (project / "results/report.html").read_text(encoding="utf-8")
     assert all(variant in page for variant in ("experts pruned", "experts unpruned", "stratified"))

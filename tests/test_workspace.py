@@ -117,7 +117,7 @@ def test_a_processor_computes_float32_in_full() -> None:
         ((7, 5), True, True, "convolutions ieee, products ieee"),
     ],
 )
-def test_a_gpu_is_told_with_what_it_takes_for_float32(
+def test_a_gpu_is_reported_with_its_precision_of_float32(
     capability: tuple[int, int], convolutions: bool, products: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)

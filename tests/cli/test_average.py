@@ -44,7 +44,7 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
 
 
 @pytest.mark.parametrize(("width", "within"), [(0.05, 1e-5), (0.07, 0.05), (0.15, 0.1)])
-def test_a_width_that_was_not_kept(wandered: dict[float, Any], tmp_path: Path, width: float, within: float) -> None:
+def test_a_width_that_was_not_saved(wandered: dict[float, Any], tmp_path: Path, width: float, within: float) -> None:
     """Within a small part of what the weights have wandered, √60 in the mean square."""
     output = done("average", tmp_path / "model", tmp_path / "other", "--width", width)
     assert output.startswith(f"{tmp_path / 'other'}: width {width:g}, met but for ")

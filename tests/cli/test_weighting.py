@@ -83,7 +83,7 @@ def test_of_a_learned_density_the_product_is_known_where_weights_undo_it(params:
     np.testing.assert_allclose(measuring, 1 / 200)
 
 
-def test_the_command_draws_and_tells(params: Path) -> None:
+def test_the_command_draws_and_prints(params: Path) -> None:
     target = params.parent / "drawn.png"
     output = done("weights", "plain", "weighed", "learned", "--params", params, "--target", target)
     assert [line.split()[0] for line in output.splitlines()] == ["recipe", "plain", "weighed", "learned", "drawn:"]

@@ -117,7 +117,7 @@ def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Pat
     assert read_results(trainings, design()).complete == (0, 2, 3, 4)
 
 
-def test_one_complete_block_tells_nothing(trainings: Path) -> None:
+def test_one_complete_block_shows_nothing(trainings: Path) -> None:
     for block in (0, 1, 2, 3):
         (trainings / f"again/block_{block}.json").unlink()
     with pytest.raises(UserError, match="fewer than 2 complete blocks; block 0: without again; block 1"):

@@ -13,7 +13,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 
 
-def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_path: Path) -> None:
+def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path: Path) -> None:
     plan = write_study(tmp_path)
     first, second = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
     assert (first.arm, first.first, first.last, second.first, second.last) == ("experts", 0, 3, 4, 9)
@@ -44,7 +44,7 @@ def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
         bins_inside(found, 5, 7)
 
 
-def test_losses_of_every_timestep_are_told_over_bins_and_taken_inside_the_very_borders(tmp_path: Path) -> None:
+def test_losses_of_every_timestep_are_reported_over_bins_and_compared_inside_exact_borders(tmp_path: Path) -> None:
     plan, timesteps = write_study(tmp_path), 1000
     generator = np.random.default_rng(0)
     measured: dict[tuple[str, int], list[float]] = {}

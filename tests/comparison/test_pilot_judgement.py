@@ -85,7 +85,7 @@ def test_without_blocks_trainings_scatter_as_much_as_these_do(document: dict[str
     assert document["endpoints"]["fid"]["whole_deviation"] == pytest.approx(1.0, rel=0.3)
 
 
-def test_tries_that_end_far_from_the_best_tell_no_scatter() -> None:
+def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
     ends = {"good": (0.10, 0.11), "as_good": (0.12, 0.10), "bad": (2.0, 0.9)}
     pilot = pilot_of("control", tries=dict.fromkeys(ends, Try()), seeds=(100, 101), share=0.5)
     block = [{label: training(end[k], half={"fid": 1.0}, lr=1e-3) for label, end in ends.items()} for k in (0, 1)]
@@ -112,7 +112,7 @@ def test_the_price_of_the_study(document: dict[str, Any]) -> None:
     assert document["study_seconds"] == pytest.approx(2 * document["block_seconds"])
 
 
-def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
+def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
     pilot = pilot_of("control", seeds=(100, 101), share=0.5)
     levels = ((0.1, 0.3), (0.2, 0.1))
     arms = {

@@ -145,7 +145,7 @@ def test_uncorrelated_heads_are_blended_by_their_inverse_errors() -> None:
     np.testing.assert_allclose(head_weights("blend", matrices), expected, atol=2e-3)
 
 
-def test_heads_that_agree_entirely_share_alike() -> None:
+def test_heads_that_agree_entirely_have_equal_weights() -> None:
     """Without the ridge there would be nothing to invert."""
     np.testing.assert_allclose(head_weights("blend", np.ones((2, 3, 3))), np.full((2, 3), 1 / 3))
 

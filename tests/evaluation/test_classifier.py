@@ -74,7 +74,7 @@ def test_the_file_holds_all_that_is_needed(tmp_path: Path, channels: int, size: 
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_normalised_features_have_a_mean_square_of_one_and_classify_alike(tmp_path: Path, prepared: PreparedData):
+def test_normalised_features_have_a_mean_square_of_one_and_classify_equally(tmp_path: Path, prepared: PreparedData):
     net, images = trained(prepared), torch.from_numpy(np.array(prepared.train))
     before = net(images)
     for _ in range(2):

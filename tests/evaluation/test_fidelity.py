@@ -141,7 +141,7 @@ def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor
     assert found.kid_std == pytest.approx(0, abs=1e-6)
 
 
-def test_the_reference_is_kept_and_used_again(extractor: BuiltExtractor, tmp_path: Path) -> None:
+def test_the_reference_is_stored_and_used_again(extractor: BuiltExtractor, tmp_path: Path) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     cache = (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
@@ -152,7 +152,7 @@ def test_the_reference_is_kept_and_used_again(extractor: BuiltExtractor, tmp_pat
     assert score(images, reference, extractor, CPU, 30) == first
 
 
-def test_of_the_references_those_that_were_used_last_are_kept(extractor: BuiltExtractor, tmp_path: Path) -> None:
+def test_references_used_last_stay_stored(extractor: BuiltExtractor, tmp_path: Path) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     for number in range(REFERENCES):
         score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", str(number)))
@@ -180,7 +180,7 @@ def test_a_subset_is_of_two_images_or_more_and_no_larger_than_the_set(extractor,
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=subset)
 
 
-def test_images_that_are_all_alike_have_a_distance(extractor: BuiltExtractor) -> None:
+def test_equal_images_have_a_distance(extractor: BuiltExtractor) -> None:
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
     # KID is a difference of sums of cubes in single precision, added in another order by another processor.
     same = score(alike, alike, extractor, CPU, kid_subset=5)

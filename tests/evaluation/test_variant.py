@@ -39,7 +39,7 @@ def scoring(data: PreparedData, features: int, samples: int, **chosen: Any) -> S
     return Scoring(NOTHING, NOTHING, evaluation, data, extractor_of(features=features))
 
 
-def test_features_of_real_images_are_kept_by_data_and_weights_but_for_a_classifiers(prepared: PreparedData) -> None:
+def test_features_of_real_images_are_stored_by_data_and_weights_but_for_a_classifiers(prepared: PreparedData) -> None:
     chosen, workspace = scoring(prepared, 8, 40, kid_subset=6), SimpleNamespace(work=Path("work/stage"))
     one, other = (
         replace(chosen, workspace=workspace, extractor=extractor_of(kind="dinov2", weights_sha256=digit * 64))

@@ -131,7 +131,7 @@ def test_what_a_backbone_does_not_say_is_refused_in_one_line(tmp_path: Path) -> 
         backbone.export(net, spec_of(), tmp_path)
 
 
-def test_how_a_second_backbone_is_pruned_is_said_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_backbone_brings_its_own_pruning(monkeypatch: pytest.MonkeyPatch) -> None:
     class PrunableStack(PrunableKind):
         kind = "stack"
 

@@ -176,7 +176,9 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
     assert sorted(work.name.split("-")[1] for work in kept()) == ["three", "two"]
 
 
-def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_that_started_a_stage_is_distinguished_from_others_of_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(ENGINE)
     assert attempt.engine_run() is None
     monkeypatch.setenv(DVC_STAGE, "one")

@@ -54,7 +54,7 @@ def test_processes_know_their_number(written: Any) -> None:
     assert [Path(str(rank)).read_text() for rank in range(3)] == [f"{rank} 3 {rank}" for rank in range(3)]
 
 
-def test_a_failure_ends_all_and_is_told_once(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_ends_all_and_is_reported_once(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
     command = written("""
         if rank() == 1:
             leave_reason("stage: no more")

@@ -107,7 +107,7 @@ def test_a_damaged_memory_costs_a_hash_and_nothing_else(write: Write, content: s
     assert read_json(Path("work/sources.json"))
 
 
-def test_a_model_on_the_hub_is_told_by_its_commit(write: Write):
+def test_a_model_on_the_hub_is_identified_by_its_commit(write: Write):
     write(network={"pretrained": f"someone/something@{COMMIT}"})
     write_sources(GRAPH)
     assert recorded("network") == {"source": f"someone/something@{COMMIT}"}

@@ -42,7 +42,7 @@ def of(source: str) -> str:
     return canonical(textwrap.dedent(source))
 
 
-def test_a_source_is_written_alike_by_every_python():
+def test_a_source_is_written_equally_by_every_python():
     assert sha256(of(SAMPLE).encode()).hexdigest()[:16] == DIGEST
 
 

@@ -15,7 +15,7 @@ TOTALS = st.integers(2, 50)
 
 
 @given(TOTALS.flatmap(lambda total: st.tuples(st.just(total), st.sets(st.integers(0, total - 1), min_size=1))))
-def test_shares_add_up_and_are_alike_where_all_are_measured(drawn: tuple[int, set[int]]) -> None:
+def test_shares_add_up_and_are_equal_where_all_are_measured(drawn: tuple[int, set[int]]) -> None:
     total, chosen = drawn
     assert abs(shares_of(np.array(sorted(chosen)), total).sum() - 1) < 1e-12
     np.testing.assert_allclose(shares_of(np.arange(total), total), 1 / total)

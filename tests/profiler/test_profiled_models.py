@@ -96,7 +96,7 @@ def test_a_model_against_itself_has_not_changed_and_against_another_it_has(confi
     assert np.allclose(compared.relative["train"], expected)
 
 
-def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):
+def test_classes_are_the_numbers_of_subfolders(tmp_path: Path):
     tiny.ddpm(tmp_path / "model", classes=3)
     for name in ("0", "2"):
         tiny.write_images(tmp_path / "train" / name, 4, seed=int(name))
@@ -111,7 +111,7 @@ def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):
         profile(config)
 
 
-def test_a_transformer_sees_latents_and_is_told_classes_or_that_there_is_none(tmp_path: Path):
+def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path: Path):
     tiny.dit(tmp_path / "model")
     for name in ("cat", "dog", "owl"):
         tiny.write_images(tmp_path / "train" / name, 3, seed=len(name), size=16, channels=3)

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_errors_in_one_line(content: str | None, options: list[
     assert not facts.exists()
 
 
-def test_figures_that_cannot_be_written_are_told(tmp_path: Path):
+def test_figures_that_cannot_be_written_are_reported(tmp_path: Path):
     (tmp_path / "file").write_text("")
     result = run(written(tmp_path), "--json", tmp_path / "file" / "facts.json")
     assert result.status == 1 and result.out == ""

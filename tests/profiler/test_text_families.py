@@ -238,7 +238,7 @@ def test_sizes_that_a_transformer_cannot_answer_are_refused_before_anything_is_c
     assert not (tmp_path / "out").exists()
 
 
-def test_what_the_libraries_warn_of_is_not_told(root: Path, tmp_path: Path):
+def test_warnings_of_libraries_are_not_printed(root: Path, tmp_path: Path):
     """Without torchvision image processors warn, of which none is needed."""
     program = [sys.executable, "-c", "import sys; sys.modules['torchvision'] = None; " + RUN]
     program += ["profile", str(root / "stable_diffusion"), "--train", str(root / "train"), "--out", str(tmp_path)]

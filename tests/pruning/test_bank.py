@@ -66,7 +66,7 @@ def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> N
         ({"key": "secret"}, "key: Extra inputs are not permitted"),
     ],
 )
-def test_an_altered_line_is_told_by_its_number(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_an_altered_line_is_reported_by_its_number(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     path = tmp_path / "bank.jsonl"
     good = FACTS | {"round": 0, "candidate": 0, "loss": 0.5}
     path.write_text("".join(json.dumps(line) + "\n" for line in (good, good | changes)))

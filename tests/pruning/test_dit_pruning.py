@@ -107,7 +107,7 @@ def test_every_method_meets_its_limit(
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
 @pytest.mark.parametrize("condition", [class_labels(2), dropped_labels(2)], ids=["labels", "dropped labels"])
-def test_a_transformer_that_is_told_labels_is_pruned_on_a_flow_as_well(
+def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(
     tiny_dit: BuildDiT, make_target: MakeTarget, prepared: PreparedData, method: Importance, condition: Any
 ) -> None:
     facts = {"prediction": "velocity", "schedule": "flow", "condition": condition}

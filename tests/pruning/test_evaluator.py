@@ -23,7 +23,7 @@ def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: P
     assert evaluator.loss(net, tmp_path) == evaluator.loss(net, tmp_path)
 
 
-def test_fine_tuning_lowers_the_loss_and_is_told_in_the_cost(evaluator: Evaluator, tmp_path: Path) -> None:
+def test_fine_tuning_lowers_the_loss_and_counts_in_the_cost(evaluator: Evaluator, tmp_path: Path) -> None:
     tuned = replace(evaluator, images=64, finetuning=Finetuning(images=64, batch_size=8, lr=3e-3))
     plain = replace(evaluator, images=64)
     scheme = dict.fromkeys(blocks_of(evaluator.ranking), 0.5)

@@ -161,7 +161,7 @@ WRONG: dict[str, tuple[Callable[[Evaluator], Reply], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(evaluator: Evaluator, wrong: str) -> None:
+def test_a_wrong_answer_is_refused_and_returned_until_there_is_a_sound_one(evaluator: Evaluator, wrong: str) -> None:
     make, complaint = WRONG[wrong]
     with serving([make(evaluator), make(evaluator), sound(evaluator, 0.5, 0.6)]) as chat:
         assert [scheme for _, scheme in model(chat, evaluator).propose(1, [])] == schemes(evaluator, 0.5, 0.6)
@@ -331,7 +331,7 @@ def test_an_endpoint_need_not_count_tokens(evaluator: Evaluator, usage: Any) -> 
         (Reply(401, b"who are you?", cut=True), "the key in $UNEQUAL_KEY is refused, status 401 ()"),
     ],
 )
-def test_what_another_attempt_would_not_mend_is_told_at_once(evaluator: Evaluator, reply: Reply, line: str) -> None:
+def test_errors_that_no_retry_mends_are_reported_at_once(evaluator: Evaluator, reply: Reply, line: str) -> None:
     with serving([reply]) as chat:
         found = line_of(lambda: model(chat, evaluator).propose(1, []))
     assert found.startswith(f"pruning: {chat.url}: {line}")
@@ -394,7 +394,7 @@ def test_a_name_server_that_hangs_is_not_waited_for(evaluator: Evaluator, monkey
 
 
 @pytest.mark.parametrize("url", ["http://localhost:abc/v1", "http://host/\x01v1", "http://a..b/v1", "http://１.2/v1"])
-def test_what_is_no_address_is_told_at_once(evaluator: Evaluator, url: str) -> None:
+def test_an_invalid_address_is_reported_at_once(evaluator: Evaluator, url: str) -> None:
     """Some addresses pass the settings, and the library refuses them."""
     asked = model(closed_port(), evaluator)
     asked.settings = asked.settings.model_copy(update={"base_url": url})

@@ -54,7 +54,7 @@ def test_the_record_counts_what_all_experts_have_seen() -> None:
     assert (merged.first, merged.last, merged.group) == (0, 49, None)
 
 
-def test_figures_tell_how_far_the_experts_went_and_whether_they_agree() -> None:
+def test_figures_show_how_far_the_experts_went_and_whether_they_agree() -> None:
     run(1.0)
     figures = read_json(Path("results/metrics/merge_experts.json"))
     assert figures["relative_lengths"] == pytest.approx([0.5, 0.1], rel=1e-4)

@@ -113,7 +113,7 @@ def test_what_is_the_same_is_called_so_where_delta_is_wide():
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 2))
-def test_both_directions_are_treated_alike(differences: list[float], delta: float):
+def test_both_directions_are_treated_equally(differences: list[float], delta: float):
     mirrored = {BETTER: WORSE, WORSE: BETTER, SAME: SAME, UNDECIDED: UNDECIDED}
     forth = judge([Estimate(d, 0.5, 8) for d in differences], delta)
     back = judge([Estimate(-d, 0.5, 8) for d in differences], delta)

@@ -16,7 +16,7 @@ both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.n
 
 
 @both
-def test_halves_of_what_gaussian_noise_tells_of_gaussian_images(schedule: NoiseSchedule):
+def test_halves_of_the_information_of_gaussian_noise_about_gaussian_images(schedule: NoiseSchedule):
     """∫ SNR/(1 + SNR) dλ = ln(1 + SNR), so that 1 + SNR is the geometric mean of its values at the ends."""
     high, low = schedule.snr[[0, -1]].tolist()
     expected = math.log(math.sqrt((1 + high) * (1 + low)) - 1)
@@ -29,7 +29,7 @@ def test_an_even_loss_has_its_half_in_the_middle(schedule: NoiseSchedule):
     assert halves(np.ones(1000), schedule).log_snr == pytest.approx(float(log_snr[0] + log_snr[-1]) / 2)
 
 
-def test_what_is_told_of_each():
+def test_each_border_is_described():
     over_timesteps, over_log_snr, text, image = borders(np.ones(1000), LINEAR)
     assert (over_log_snr.loss, over_timesteps.timesteps) == (pytest.approx(0.5), 0.5)
     assert over_timesteps.timestep == 500

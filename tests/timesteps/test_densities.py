@@ -146,7 +146,7 @@ def test_diffusers_draws_times_from_the_same_densities(
     np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / count))
 
 
-def test_uniform_time_is_every_timestep_of_a_flow_alike() -> None:
+def test_uniform_time_is_uniform_over_timesteps_of_a_flow() -> None:
     np.testing.assert_allclose(table(uniform_time, Flow(T, 3.0)), 1 / T)
 
 

@@ -26,7 +26,7 @@ def sampler(**changed: object) -> InfoNoiseSampler:
     return InfoNoiseSampler(np.log(SNR), BINS, **settings | changed)  # type: ignore[arg-type]
 
 
-def test_a_normal_image_is_told_as_much_as_its_channel_carries() -> None:
+def test_timesteps_inform_about_a_normal_image_as_much_as_its_channel_carries() -> None:
     """½·ln((1 + SNR_0)/(1 + SNR_{T−1})), the information between both ends, is 4.6052 nats a value."""
     exact = 0.5 * np.log((1 + SNR[0]) / (1 + SNR[-1]))
     assert exact == pytest.approx(4.6052, abs=5e-5)
@@ -42,7 +42,7 @@ def test_the_gate_lies_where_the_rate_has_come_down() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
 @pytest.mark.parametrize("weigh", [np.ones_like, lambda snr: 1 / (1 + snr), lambda snr: 4 + 1 / snr])
-def test_draws_times_weights_are_what_is_told_of_an_image(
+def test_draws_times_weights_are_the_information_about_an_image(
     weigh: Callable[[np.ndarray], np.ndarray], share: float
 ) -> None:
     one = sampler(uniform_share=share)

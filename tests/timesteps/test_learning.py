@@ -77,7 +77,7 @@ def test_no_other_allocation_over_bins_has_less_variance(seed: int) -> None:
     assert least == pytest.approx((shares * np.sqrt(moments)).sum() ** 2 - np.square(mean).sum(), rel=1e-9)
 
 
-def test_every_timestep_of_a_bin_is_measured_alike() -> None:
+def test_timesteps_of_a_bin_are_measured_equally_often() -> None:
     drawn = BinMoments(BINS, 0.5).draw(6000, np.random.default_rng(3)).reshape(3, 6000)
     for row, (first, last) in zip(drawn, BINS, strict=True):
         counts = np.bincount(row - first, minlength=last - first + 1)

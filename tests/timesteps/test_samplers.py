@@ -159,7 +159,7 @@ def test_stratified_takes_the_same_number_from_each_slot(seed: int, size: int) -
 
 
 @pytest.mark.parametrize("size", [2, 7, 13])
-def test_remainders_go_to_every_slot_alike(size: int) -> None:
+def test_remainders_go_to_all_slots_equally_often(size: int) -> None:
     """The batch of 2 is smaller than the number of slots."""
     sampler, batches = BUILDERS["stratified"](), 3000
     counts = sum(in_slots(sampler.sample(size, np.random.default_rng((17, seed))).timesteps) for seed in range(batches))

@@ -146,7 +146,7 @@ def test_the_widest_average_is_the_mean_of_all_steps():
 
 
 @given(st.floats(0.02, 0.28), st.sampled_from([2_000, 20_000]))
-def test_a_ramp_is_averaged_alike_however_long_it_is(width: float, steps: int):
+def test_a_ramp_is_averaged_equally_at_any_length(width: float, steps: int):
     exponent = exponent_of(width)
     assert averages(np.arange(steps) / steps, exponent)[-1] == pytest.approx((exponent + 1) / (exponent + 2), rel=3e-3)
 

@@ -89,7 +89,7 @@ def test_flips_mirror_about_half_of_the_images_and_nothing_else() -> None:
     assert torch.equal(plain.epsilon, flipped.epsilon)
 
 
-def test_an_image_is_not_always_flipped_alike() -> None:
+def test_an_image_is_not_always_flipped() -> None:
     one = source(batch_size=10, flips=True)
     left_is_bright = []
     for step in range(12):

@@ -145,7 +145,7 @@ class Answer(Objective):
         return Losses(net(batch.x0, batch.timesteps), {})  # type: ignore[arg-type]
 
 
-def test_timesteps_that_move_the_same_weights_are_alike(prepared: PreparedData) -> None:
+def test_timesteps_that_move_the_same_weights_are_similar(prepared: PreparedData) -> None:
     found = affinity_of(Weighed(), Answer(), prepared, SCHEDULE, MEASURED, 0)
     assert found.cells == AFFINITY_CELLS
     low = np.arange(len(AFFINITY_CELLS)) < 2

@@ -37,7 +37,7 @@ def test_both_measures_are_those_by_hand() -> None:
     assert one.images == 100
 
 
-def test_leads_are_told_with_their_interval_over_trainings() -> None:
+def test_leads_are_reported_with_their_interval_over_trainings() -> None:
     one = found()
     lead, low, high = one.lead(one.excess)
     assert np.exp(lead) == pytest.approx(5 / 1.5)

@@ -72,7 +72,7 @@ def test_fresh_bases_say_what_they_show(scores: Path) -> None:
     assert verdicts[7].change == pytest.approx(np.expm1(-0.2), abs=0.02)
 
 
-def test_the_page_tells_calls_that_were_left_out(scores: Path) -> None:
+def test_the_page_shows_calls_that_were_left_out(scores: Path) -> None:
     result = CliRunner().invoke(report_few_steps.main, [])
     assert result.exit_code == 0, result.output
     page = (scores / "results/report.html").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ SINGLE = {name: value for name, value in RECIPE.items() if name != "mixing"} | {
 MODEL = Path("artifacts/models/three/block_3")
 
 
-def test_one_head_speaks_where_it_is_told_to() -> None:
+def test_one_head_answers_where_it_is_chosen() -> None:
     least = np.tile(np.eye(3)[0], (6, 1))
     ranges = Partition.of_lengths([2, 4])
     assert swapped(least, ranges[1], 2).argmax(1).tolist() == [0, 0, 2, 2, 2, 2]
@@ -34,7 +34,7 @@ def test_one_head_speaks_where_it_is_told_to() -> None:
     assert chosen.sum(1).tolist() == [1.0] * 6
 
 
-def test_what_is_chosen_by_and_what_is_told_of_share_no_image(prepared: PreparedData) -> None:
+def test_choice_and_report_share_no_image(prepared: PreparedData) -> None:
     choice, report = (Reference.of(prepared, half) for half in HALVES)
     assert len(choice.images) + len(report.images) == len(prepared.holdout)
     together = {one.tobytes() for one in choice.images} | {one.tobytes() for one in report.images}
