@@ -22,7 +22,9 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    runtime, precision = run.runtime, settings.sampling.precision
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
+    experts = experts.accelerated(precision, runtime.channels_last, runtime.compile)
     experts.record.spec.check_images(data, variant)
     by_profile = settings.sampling.spacing in BY_PROFILE
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None

@@ -27,12 +27,13 @@ def main(run: Run, settings: Settings, model: str) -> None:
     experts = Ensemble.load(run.input(f"artifacts/models/{model}"), run.device)
     spec, schedule = experts.record.spec, experts.record.spec.noise_schedule()
     spec.check_images(data, model)
-    chosen = settings.profile
+    chosen, runtime = settings.profile, run.runtime
+    experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile)
     errors = {}
     for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)
         draws = Draws.of(pictures, spec.timesteps, chosen.images, settings.seed, run.device, labels)
-        errors[split] = profile(experts, draws, chosen.batch_size, run.runtime.progress, Chunks(run.work / split))
+        errors[split] = profile(experts, draws, chosen.batch_size, runtime.progress, Chunks(run.work / split))
     write_profile(run.output(f"artifacts/profiles/{model}.npz"), errors)
     profiles = in_all_spaces(errors, schedule)
     write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))

@@ -181,3 +181,41 @@ def test_one_head_leaves_nothing_to_select(tmp_path: Path, tiny_net: Callable, m
     save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
     with pytest.raises(UserError, match=r"prediction 'v_prediction' has one head; 'blend' selects among three$"):
         load_denoiser(tmp_path, torch.device("cpu"), "blend")
+
+
+class Linear(nn.Module):
+    """A convolution that takes timesteps, as networks of diffusers answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(1, 1, 3, padding=1)
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        return SimpleNamespace(sample=self.layer(x_t))
+
+
+def test_layers_in_bf16_answer_in_float32_within_its_precision(draw: tuple[Tensor, Tensor, Tensor]) -> None:
+    torch.manual_seed(0)
+    whole = Denoiser(Linear(), spec_of("epsilon"))
+    quick = whole.accelerated("bf16", channels_last=True)
+    exact, rounded = whole.answer(draw[2], T).detach(), quick.answer(draw[2], T).detach()
+    assert rounded.dtype == torch.float32
+    # bf16 has 8 bits: an answer differs, by less than a few parts in 2⁸.
+    assert 0 < float((rounded - exact).abs().max()) < 2**-5 * float(exact.abs().max())
+    assert quick.net is whole.net
+    assert whole.precision == "fp32"
+    assert quick.net.layer.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_network_is_compiled_once(draw: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[nn.Module] = []
+
+    def count(net: nn.Module) -> None:
+        compiled.append(net)
+        net._compiled_call_impl = net._call_impl
+
+    monkeypatch.setattr(nn.Module, "compile", count)
+    denoiser = Denoiser(Linear(), spec_of("epsilon"))
+    for _ in range(2):
+        denoiser.accelerated("fp32", compiled=True).answer(draw[2], T)
+    assert compiled == [denoiser.net]

@@ -54,7 +54,9 @@ class Request:
         """Sampled images, uint8 [count, C, H, W]. Raises UserError."""
         settings = validate(Settings, read_yaml(self.params), self.params)
         sampling, device = settings.sampling, device_of(settings.runtime)
+        runtime = settings.runtime
         ensemble = Ensemble.load(self.folder(), device)
+        ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile)
         latent = ensemble.record.spec.space.autoencoder is not None
         images = guided(ensemble, sampling.guidance).sample(
             self.count,

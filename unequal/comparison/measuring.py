@@ -69,9 +69,13 @@ class Measuring:
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
         """Figures of a model or a set of experts, whose name is unique within the workspace."""
         began = time.perf_counter()
-        experts = Ensemble.load(folder, self.workspace.device)
-        errors = self.errors(experts, name)
-        scores = self.scoring.figures(experts, name)
+        experts, runtime = Ensemble.load(folder, self.workspace.device), self.workspace.runtime
+        profiled, sampled = (
+            experts.accelerated(section.precision, runtime.channels_last, runtime.compile)
+            for section in (self.settings.profile, self.settings.sampling)
+        )
+        errors = self.errors(profiled, name)
+        scores = self.scoring.figures(sampled, name)
         losses = {name: one.of(errors)[0] for name, one in endpoints(experts.schedule).items()}
         measured = losses | {"fid": scores["fid_mean"]}
         return {

@@ -2,7 +2,7 @@
 
 import copy
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
+
+#: Precision of a network's layers; sums, schedules and solvers stay in float32.
+Precision = Literal["fp32", "bf16"]
 
 
 class Denoiser:
@@ -41,6 +44,7 @@ class Denoiser:
         self.schedule = spec.noise_schedule().to(self.device)
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.condition: Tensor | None = None
+        self.precision: Precision = "fp32"
 
     @classmethod
     def of_heads(cls, net: nn.Module, spec: ModelSpec) -> Self:
@@ -60,6 +64,22 @@ class Denoiser:
     def ready(self, timestep: int) -> Self:
         """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""
         return self
+
+    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool = False) -> Self:
+        """Denoiser of the same network that computes in another precision; the network's layout changes in place.
+
+        Args:
+            precision: of the network's layers under autocast; what it is asked and answers stays float32.
+            channels_last: lay out filters as [N, H, W, C], which tensor cores want.
+            compiled: compile the network, once.
+        """
+        if channels_last:
+            self.net.to(memory_format=torch.channels_last)
+        if compiled and self.net._compiled_call_impl is None:
+            self.net.compile()
+        accelerated = copy.copy(self)
+        accelerated.precision = precision
+        return accelerated
 
     def conditioned(self, condition: Tensor | None) -> Self:
         """Denoiser bound to the condition of a batch, as `unequal.settings.condition` makes it.
@@ -84,7 +104,10 @@ class Denoiser:
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Prediction of the network, followed by its output for the variance if it has learned one."""
         self.spec.condition.check(self.condition)
-        return self.spec.condition.bind(self.net, self.condition)(x_t, self.schedule.model_timestep(timesteps)).sample
+        network = self.spec.condition.bind(self.net, self.condition)
+        with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            answer: Tensor = network(x_t, self.schedule.model_timestep(timesteps)).sample
+        return answer.to(x_t.dtype)
 
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
 """Sampling with one model, or with an ensemble of expert denoisers, one for each range of timesteps."""
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from unequal.data.prepared import to_model_range, to_uint8
 from unequal.diffusion.solvers import SOLVERS, ancestral, ddim
 from unequal.errors import UserError
-from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.denoiser import Denoiser, Precision, load_denoiser
 from unequal.models.folder import RECORD, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
@@ -90,6 +91,14 @@ class Ensemble:
         loaded = [load_denoiser(one, device, select, resident, load_any_model) for one in folders]
         experts = [Expert(denoiser, whole_range(record) if single else record) for denoiser, record in loaded]
         return cls(experts, resident)
+
+    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool = False) -> Self:
+        """Ensemble of the same networks in another precision and layout; see `Denoiser.accelerated`."""
+        quick = copy.copy(self)
+        quick.experts = [
+            Expert(one.denoiser.accelerated(precision, channels_last, compiled), one.record) for one in self.experts
+        ]
+        return quick
 
     def of(self, timestep: int) -> Expert:
         """The expert of a timestep."""
