@@ -4,7 +4,7 @@ from typing import Any
 
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec, Space
-from unequal.settings.condition import ClassLabels, DroppedLabels, LowResolution, Unconditional
+from unequal.settings.condition import ClassLabels, DroppedLabels, LabelledLowResolution, LowResolution, Unconditional
 from unequal.settings.data import TrainedAutoencoder
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe
@@ -25,6 +25,10 @@ def dropped_labels(classes: int, dropout: float = 0.1) -> DroppedLabels:
 
 def low_resolution(factor: int) -> LowResolution:
     return LowResolution(super_resolution_factor=factor)
+
+
+def labelled_low_resolution(factor: int, classes: int) -> LabelledLowResolution:
+    return LabelledLowResolution(super_resolution_factor=factor, classes=classes)
 
 
 def schedule_of(name: str, timesteps: int, shift: float) -> Schedule:

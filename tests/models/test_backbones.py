@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 import torch
 from here import Here
-from specs import class_labels, low_resolution, recipe_of, spec_of
+from specs import class_labels, labelled_low_resolution, low_resolution, recipe_of, spec_of
 from torch import Tensor, nn
 
 from unequal.data.prepared import tensor_of
@@ -84,9 +84,10 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 UNIFORM, FAST = Uniform(density="uniform"), {"lr": 1e-2}
 
 
-@pytest.mark.parametrize(
-    "condition", [spec_of().condition, class_labels(2), low_resolution(2)], ids=lambda condition: condition.kind
-)
+CONDITIONS = [spec_of().condition, class_labels(2), low_resolution(2), labelled_low_resolution(2, 2)]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.kind)
 def test_a_second_backbone_goes_all_the_way(condition: Condition, tmp_path, runtime, prepared, training_settings):
     here, settings = Here(tmp_path, runtime), training_settings()
     network, schedule = StackSettings(pretrained=None, condition=condition), BetaSchedule(name="linear", timesteps=50)
@@ -115,10 +116,12 @@ def test_a_second_backbone_goes_all_the_way(condition: Condition, tmp_path, runt
     # What was learned: far from the data, x0 is known better than by guessing noise.
     assert 0 < losses[-10:].mean() < 1
 
-    originals = tensor_of(prepared.holdout)
-    images = Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals)
+    given: dict[str, Any] = {"seed": 1, "originals": tensor_of(prepared.holdout)}
+    if condition.takes_labels_of_images:
+        given["labels"] = prepared.holdout_labels
+    images = Ensemble.load(base).sample(3, [40, 20, 5], **given)
     assert images.shape == (3, 1, 8, 8)
-    assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals, batch_size=2))
+    assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], batch_size=2, **given))
 
 
 def test_what_a_backbone_does_not_say_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from openai_unet import OpenAIUNet
 from pickles import Trap
+from specs import labelled_low_resolution, spec_of
 from torch import Tensor
+from torch.nn import functional
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import Unexportable, backbone_of
+from unequal.models.backbones.backbone import Unexportable, backbone_of, take_over
 from unequal.models.backbones.unet2d.backbone import attentions
 from unequal.models.backbones.unet2d.exchange import load_diffusers
-from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.backbones.unet2d.openai import OpenAIArchitecture, check_shapes, load_openai, translated
 from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
+from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.settings.network import OpenAIFlags
@@ -89,6 +92,60 @@ def test_half_precision_and_classes(tmp_path: Path) -> None:
     labels = torch.tensor([0, 3, 6])
     found = loaded(images(1), TIMESTEPS, class_labels=labels).sample
     torch.testing.assert_close(found, net.float()(images(1), TIMESTEPS, labels), atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(
+    tmp_path: Path, network_settings: Callable
+) -> None:
+    """guided-diffusion's 64 → 256 network, small: the low-resolution image is enlarged and joined to the noisy one."""
+    net = network(classes=7, inputs=6, heads=4, multiples=(1, 2), attended=(0, 1), updown=True)
+    condition = labelled_low_resolution(4, 7)
+    settings = network_settings(
+        pretrained=str(saved(net, tmp_path)),
+        openai=OpenAIFlags(num_heads=4),
+        condition=condition,
+        variance="learned",
+    )
+    spec = spec_of(channels=3, size=16, condition=condition, variance="learned", timesteps=1000)
+    denoiser = Denoiser(take_over(settings, spec), spec)
+    x_t, x0, labels = images(), images().flip(0).clamp(-1, 1), torch.tensor([0, 3, 6])
+    low = functional.interpolate(functional.interpolate(x0, 4, mode="area"), 16, mode="bilinear")
+    known = net(torch.cat([x_t, low], dim=1), TIMESTEPS, labels)
+    bound = denoiser.conditioned_on(x0, labels)
+    torch.testing.assert_close(bound.whole_answer(x_t, TIMESTEPS), known, atol=1e-4, rtol=1e-4)
+    for labels_alone in (None, labels[:0]):
+        with pytest.raises(UserError, match="a model of super-resolution with 7 classes needs a low-resolution image"):
+            denoiser.conditioned(condition.of(x0 if labels_alone is None else None, labels_alone))
+
+
+#: Networks of guided-diffusion: architecture, heads, and millions of parameters by its paper (2105.05233, appendix).
+PUBLISHED: dict[str, tuple[dict[str, Any], dict[str, int], int, int]] = {
+    "ImageNet-256": (
+        {"width": 256, "multiples": (1, 1, 2, 2, 4, 4), "attended": (3, 4, 5), "heads": 64, "by_width": True},
+        {"num_head_channels": 64},
+        256,
+        554,
+    ),
+    "64 to 256": (
+        {"width": 192, "multiples": (1, 1, 2, 2, 4, 4), "attended": (3, 4, 5), "heads": 4, "inputs": 6},
+        {"num_heads": 4},
+        256,
+        312,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_networks_have_a_place_for_every_tensor(name: str) -> None:
+    arguments, flags, size, millions = PUBLISHED[name]
+    with torch.device("meta"):
+        state = OpenAIUNet(classes=1000, updown=True, **arguments).state_dict()
+        architecture = OpenAIArchitecture.of(state)
+        net = architecture.network(size, OpenAIFlags(**flags), 0.0)
+        weights = translated(state, architecture, OpenAIFlags(**flags))
+    check_shapes(weights, net)
+    assert sum(one.numel() for one in state.values()) == pytest.approx(millions * 1e6, rel=0.005)
 
 
 @torch.no_grad()

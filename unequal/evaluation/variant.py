@@ -118,6 +118,7 @@ class Scoring:
         sampled = guided(experts, settings.guidance)
         # A model of super-resolution enlarges held-out images, which it cannot have memorized.
         originals = tensor_of(self.data.holdout)
+        labels = self.data.holdout_labels if experts.record.spec.condition.takes_labels_of_images else None
 
         def make(ids: range) -> np.ndarray:
             return sampled.images(
@@ -127,6 +128,7 @@ class Scoring:
                 eta=settings.eta,
                 clip=settings.clip,
                 originals=originals,
+                labels=labels,
                 variance=settings.variance,
                 decode=self.decode,
                 solver=settings.solver,

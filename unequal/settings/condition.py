@@ -35,6 +35,11 @@ class Condition(Strict, ABC):
         """For how many labels a network needs an embedding; None for none."""
         return None
 
+    @property
+    def takes_labels_of_images(self) -> bool:
+        """Whether a sample takes the label of the image whose low-resolution form it begins with."""
+        return False
+
     def input_channels(self, channels: int) -> int:
         """Channels of the first layer, for images of so many."""
         return channels
@@ -115,9 +120,7 @@ class ClassLabels(Condition):
         if labels is None:
             draws = (torch_generator("cpu", seed, Stream.SAMPLE_LABELS, i) for i in ids)
             return torch.stack([torch.randint(self.classes, (), generator=generator) for generator in draws])
-        if labels.min() < 0 or labels.max() >= self.classes:
-            raise UserError(f"labels {labels.min()} … {labels.max()}; {self.title} allows 0 … {self.classes - 1}")
-        return labels
+        return known_labels(labels, self.classes, self.title)
 
     def check(self, condition: Tensor | None) -> None:
         if condition is None:
@@ -127,10 +130,22 @@ class ClassLabels(Condition):
         return partial(net, class_labels=condition)
 
     def check_labels(self, found: int | None) -> None:
-        if found != self.classes:
-            has = "without labels" if found is None else f"of {found} classes"
-            allowed = "none" if found is None else f"{found}, or kind none"
-            raise UserError(f"network.condition.classes: {self.classes}; the data are {has}, allowed: {allowed}")
+        check_classes(self.classes, found)
+
+
+def known_labels(labels: Tensor, classes: int, title: str) -> Tensor:
+    """The labels. Raises UserError where one is of no class of the model."""
+    if labels.min() < 0 or labels.max() >= classes:
+        raise UserError(f"labels {labels.min()} … {labels.max()}; {title} allows 0 … {classes - 1}")
+    return labels
+
+
+def check_classes(classes: int, found: int | None) -> None:
+    """Raise UserError where data of so many classes, None for unlabelled ones, are not those of the settings."""
+    if found != classes:
+        has = "without labels" if found is None else f"of {found} classes"
+        allowed = "none" if found is None else f"{found}, or kind none"
+        raise UserError(f"network.condition.classes: {classes}; the data are {has}, allowed: {allowed}")
 
 
 class DroppedLabels(ClassLabels):
@@ -192,5 +207,51 @@ class LowResolution(Condition):
             )
 
 
+class LabelledLowResolution(LowResolution):
+    """The image at low resolution and its class: guided-diffusion's upsamplers (2105.05233).
+
+    One tensor holds both: the enlarged image, and the class as a further channel of one value.
+    """
+
+    kind: Literal["labelled_low_resolution"] = "labelled_low_resolution"  # type: ignore[assignment]
+    classes: Width = Field(description="as many as the data's labels have")
+
+    @property
+    def title(self) -> str:
+        return f"a model of super-resolution with {self.classes} classes"
+
+    @property
+    def embedded_classes(self) -> int:
+        return self.classes
+
+    @property
+    def takes_labels_of_images(self) -> bool:
+        return True
+
+    def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        enlarged = super().of(images, None)
+        if enlarged is None or labels is None:
+            return None
+        plane = labels.to(enlarged).view(-1, 1, 1, 1).expand(-1, 1, *enlarged.shape[2:])
+        return torch.cat([enlarged, plane], dim=1)
+
+    def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        """Condition of images and of their labels. Raises UserError for other classes."""
+        return self.of(images, None if labels is None else known_labels(labels, self.classes, self.title))
+
+    def check(self, condition: Tensor | None) -> None:
+        if condition is None:
+            raise UserError(f"{self.title} needs a low-resolution image and its label")
+
+    def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+        assert condition is not None
+        return super().bind(partial(net, class_labels=condition[:, -1, 0, 0].long()), condition[:, :-1])
+
+    def check_labels(self, found: int | None) -> None:
+        check_classes(self.classes, found)
+
+
 #: Chosen by its `kind`.
-AnyCondition = Annotated[Unconditional | ClassLabels | DroppedLabels | LowResolution, Field(discriminator="kind")]
+AnyCondition = Annotated[
+    Unconditional | ClassLabels | DroppedLabels | LowResolution | LabelledLowResolution, Field(discriminator="kind")
+]
