@@ -18,6 +18,13 @@ import numpy as np
 from unequal.errors import UserError
 
 CHUNK_BYTES = 1 << 20
+#: Folders that other programs make anywhere: thumbnails of a NAS, recycle bins, what file systems and archives leave.
+FOREIGN_FOLDERS = frozenset(
+    (
+        "@eadir", "@tmp", "@recycle", "@recently-snapshot", "#recycle", "#snapshot", "$recycle.bin",
+        "system volume information", "lost+found", "__macosx", "thumbnails", "network trash folder", "temporary items",
+    )
+)  # fmt: skip
 #: Pattern of `content_hash`'s result; digests in shared files are checked by it, since they become names of files.
 SHA256 = r"^[0-9a-f]{64}$"
 
@@ -165,15 +172,27 @@ def require(path: Path) -> Path:
     return path
 
 
-def files_below(path: Path) -> list[Path]:
-    """List the files of a folder in a fixed order, without hidden ones (engines' time stamps), or the file itself."""
-    return sorted(file for file in walked(path) if not file.name.startswith(".")) if path.is_dir() else [path]
+def files_below(path: Path, skipped: list[Path] | None = None) -> list[Path]:
+    """List the files of a folder in a fixed order, without hidden ones (engines' time stamps), or the file itself.
+
+    Args:
+        path: a folder or a file.
+        skipped: gets the folders that `walked` leaves out.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in walked(path, skipped) if not file.name.startswith("."))
 
 
-def walked(folder: Path) -> Iterator[Path]:
+def is_foreign(name: str) -> bool:
+    """Say whether a folder's name is that of another program's: hidden, or one of FOREIGN_FOLDERS."""
+    return name.startswith(".") or name.casefold() in FOREIGN_FOLDERS
+
+
+def walked(folder: Path, skipped: list[Path] | None = None) -> Iterator[Path]:
     """Yield all files of a folder at any depth, in no order; a linked folder's under the name of the link.
 
-    Hidden folders are left out: previews and notes of other programs.
+    Folders of other programs are left out (previews, bins, notes), and listed in `skipped`.
 
     Raises:
         UserError: a link leads nowhere (hidden ones may: editors lock so), or a folder is reached twice, so that its
@@ -192,8 +211,11 @@ def walked(folder: Path) -> Iterator[Path]:
             if entry.is_symlink() and not path.exists():
                 if not entry.name.startswith("."):
                     raise UserError(f"{path}: a link that leads nowhere; mend it or remove it")
-            elif entry.is_dir() and not entry.name.startswith("."):
-                pending.append(path)
+            elif entry.is_dir():
+                if not is_foreign(entry.name):
+                    pending.append(path)
+                elif skipped is not None:
+                    skipped.append(path)
             elif entry.is_file():
                 yield path
 
@@ -203,7 +225,7 @@ def content_hash(path: Path, algorithm: str = "sha256") -> str:
     digest = hashlib.new(algorithm, usedforsecurity=False)
     for file in files_below(path):
         if path.is_dir():
-            digest.update(file.relative_to(path).as_posix().encode() + b"\0")
+            digest.update(os.fsencode(file.relative_to(path).as_posix()) + b"\0")  # names need not be UTF-8
         with file.open("rb") as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 digest.update(chunk)

@@ -1,22 +1,58 @@
-"""Single pictures: decoding, the number of channels, the size. Whatever does not fit is refused by file name."""
+"""Single pictures: what is one, decoding, channels, size. A picture that does not fit is refused by file name.
 
+| a file holds | it becomes |
+|---|---|
+| grey where RGB is asked for, RGB where grey is | converted (ITU-R 601 luma) |
+| CMYK, YCbCr | RGB, without a colour profile |
+| 16 bits a channel | the high byte |
+| transparent pixels | put on `data.background` |
+| a palette, one bit, opaque alpha | its colours, without loss |
+| an animation, several pages | the first picture |
+| an orientation by EXIF | turned upright |
+"""
+
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from unequal.errors import UserError, one_line
 from unequal.settings.data import Data
 
 GREY_MODES = ("1", "L", "LA")
 PALETTE_MODES = ("P", "PA")
-COLOUR_MODES = ("RGB", "RGBA", *PALETTE_MODES)
+COLOUR_MODES = ("RGB", "RGBA", "RGBX", *PALETTE_MODES)
+#: Further modes with three colours of eight bits.
+PRINT_MODES = ("CMYK", "YCbCr")
+#: Sixteen bits; of 16-bit RGB, Pillow reads the high bytes.
+DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N")
 KINDS = {1: "grey", 3: "RGB"}
 #: What a file may hold, whatever its name says: Pillow hands other formats to programs (Ghostscript) of their own.
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "AVIF", "JPEG2000")
+#: Formats without a mark at the beginning, which any file might be: only where the name says so.
+UNMARKED = {".dib": "DIB", ".tga": "TGA", ".icb": "TGA", ".vda": "TGA", ".vst": "TGA"}
+#: A file with one of these endings is meant as a picture, and refused where it is none.
+ENDINGS = frozenset(
+    ".png .apng .jpg .jpeg .jpe .jfif .jif .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpf".split()
+) | frozenset(UNMARKED)
+#: Containers of raw photographs, which begin like a TIFF.
+RAW_ENDINGS = frozenset(".dng .cr2 .nef .arw .orf .rw2 .pef .srw".split())
+BEGINNING = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|II\*\0|MM\0\*|P[1-6]\s+[#\d]|"
+    rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0|.{4}ftypavi[fs]|\0\0\0\x0cjP  |\xff\x4f\xff\x51",
+    re.DOTALL,
+)
+#: HEIF and JPEG XL, for which Pillow has no decoder.
+UNREAD_BEGINNING = re.compile(rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)|\xff\x0a|\0\0\0\x0cJXL ", re.DOTALL)
+UNREAD_ENDINGS = frozenset((".heic", ".heif", ".hif", ".jxl"))
+LONGEST_BEGINNING = 32
+#: Bytes of a PNG's texts (settings of its generator, edits) and colour profile, unpacked. Pillow's default is 1 MiB.
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 * 2**20
+WHITE = (255, 255, 255)
 
 
 @contextmanager
@@ -35,43 +71,129 @@ def readable(file: Path) -> Iterator[None]:
         raise UserError(f"{file}: not a readable image ({one_line(error)})") from None
 
 
+def is_picture(file: Path) -> bool:
+    """Say whether a file is a picture: by its content, or by a name that promises one.
+
+    Raises:
+        UserError: a picture of a format without a decoder.
+        OSError: it cannot be read.
+    """
+    ending = file.suffix.lower()
+    if ending in ENDINGS:
+        return True
+    with file.open("rb") as stream:
+        beginning = stream.read(LONGEST_BEGINNING)
+    if ending in UNREAD_ENDINGS or UNREAD_BEGINNING.match(beginning):
+        raise UserError(f"{file}: a picture of a format that is not read (HEIF, JPEG XL); convert it to PNG or JPEG")
+    return ending not in RAW_ENDINGS and BEGINNING.match(beginning) is not None
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Image.Image]:
+    """Open a file by its content; only its head is read. Pillow's exceptions are raised as they are."""
+    unmarked = UNMARKED.get(file.suffix.lower())
+    with Image.open(file, formats=(*FORMATS, unmarked) if unmarked else FORMATS) as picture:
+        yield picture
+
+
 def decode(file: Path) -> Image.Image:
-    """The (first) picture of a file, turned upright as its EXIF data say."""
-    with Image.open(file, formats=FORMATS) as picture:
-        return ImageOps.exif_transpose(picture)
+    """Decode the (first) picture of a file, turned upright as its EXIF data say."""
+    with opened(file) as picture:
+        picture.load()
+        try:
+            upright = ImageOps.exif_transpose(picture)
+        except Exception:  # damaged EXIF data say nothing; Pillow raises what their decoding raises
+            upright = picture.copy()
+        if picture.format == "PPM" and picture.mode == "I":  # 16 bits, which Pillow widens to 32
+            return Image.fromarray(np.asarray(upright).astype(np.uint16))
+        return upright
 
 
-def in_channels(picture: Image.Image, channels: int, file: Path) -> Image.Image:
-    """The picture in Pillow's mode L (channels 1) or RGB (3). Raises UserError where it is the other."""
-    palette = picture.mode in PALETTE_MODES
-    picture = without_alpha(picture, file)
-    if palette and channels == 1:
-        picture = grey_if_equal(picture)
-    found = 1 if picture.mode == "L" else 3
-    if found != channels:
-        raise UserError(
-            f"{file}: {KINDS[found]}, where data.channels: {channels} allows {KINDS[channels]} only; "
-            f"convert the image or set channels: {found}"
-        )
-    return picture
+def lossy_steps(picture: Image.Image, channels: int) -> list[str]:
+    """List what must be converted with loss to bring a decoded picture to grey (1) or RGB (3).
+
+    Raises:
+        ValueError: its pixels cannot be brought to eight bits.
+    """
+    steps = []
+    if is_deep(picture):
+        steps.append("16 bits")
+    elif picture.mode not in (*GREY_MODES, *COLOUR_MODES, *PRINT_MODES):
+        raise ValueError(f"pixels of mode {picture.mode}; allowed: grey, RGB, CMYK or a palette, of 8 or 16 bits")
+    if is_transparent(picture):
+        steps.append("transparent")
+    if picture.mode in PRINT_MODES:
+        steps.append(picture.mode)
+    grey = picture.mode in GREY_MODES or is_deep(picture)
+    if grey and channels == 3:
+        steps.append("grey")
+    if not grey and channels == 1 and not (picture.mode in PALETTE_MODES and is_grey(picture.convert("RGB"))):
+        steps.append("RGB")
+    return steps
 
 
-def without_alpha(picture: Image.Image, file: Path) -> Image.Image:
-    """Picture in mode L or RGB; bilevel, palette and opaque alpha lose nothing by it."""
-    if picture.has_transparency_data and picture.convert("RGBA").getchannel("A").getextrema() != (255, 255):
-        raise UserError(f"{file}: has transparent pixels; put it on a background, only opaque images are allowed")
+def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Image, list[str]]:
+    """Bring a picture to Pillow's mode L (data.channels 1) or RGB (3).
+
+    Returns:
+        The picture, and what was converted with loss.
+
+    Raises:
+        UserError: pixels that cannot be converted, or that are not to be, under `data.convert: false`.
+    """
+    try:
+        steps = lossy_steps(picture, data.channels)
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from None
+    if steps and not data.convert:
+        raise UserError(f"{file}: {refusal_of(steps, data)}")
+    return converted(picture, data.channels, data.background), steps
+
+
+def refusal_of(steps: list[str], data: Data) -> str:
+    """Say why a picture is refused under `data.convert: false`."""
+    allowed = KINDS[data.channels]
+    match steps[0]:
+        case "transparent":
+            why = "has transparent pixels, where data.convert: false allows none"
+        case "grey" | "RGB":
+            other = f", or set channels: {4 - data.channels}"
+            return f"{steps[0]}, where data.channels: {data.channels} allows {allowed} only; set data.convert: true{other}"
+        case step:
+            why = f"{step}, where data.convert: false allows 8-bit {allowed} only"
+    return f"{why}; set data.convert: true, or convert the image"
+
+
+def converted(picture: Image.Image, channels: int, background: tuple[int, int, int] = WHITE) -> Image.Image:
+    """Convert a picture of any allowed mode to L (channels 1) or RGB (3); transparent pixels on a background."""
+    if is_deep(picture):
+        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("L" if channels == 1 else "RGB")
+    if is_transparent(picture):
+        whole = Image.new("RGBA", picture.size, (*background, 255))
+        whole.alpha_composite(picture.convert("RGBA"))
+        picture = whole
     if picture.mode in GREY_MODES:
-        return picture.convert("L")
-    if picture.mode in COLOUR_MODES:
-        # By way of RGBA, where palettes with transparent entries keep their colours.
-        return picture.convert("RGBA").convert("RGB")
-    raise UserError(f"{file}: pixels of mode {picture.mode}; allowed: 8-bit grey, RGB or palette")
+        return picture.convert("L") if channels == 1 else picture.convert("L").convert("RGB")
+    # By way of RGBA, where palettes with transparent entries keep their colours.
+    colours = picture if picture.mode in PRINT_MODES else picture.convert("RGBA")
+    return colours.convert("RGB") if channels == 3 else colours.convert("RGB").convert("L")
 
 
-def grey_if_equal(picture: Image.Image) -> Image.Image:
-    """An RGB picture as grey, if its three channels are equal, else as it is."""
-    grey = picture.convert("L")
-    return grey if grey.convert("RGB").tobytes() == picture.tobytes() else picture
+def is_deep(picture: Image.Image) -> bool:
+    """Say whether a picture has one channel of sixteen bits."""
+    return picture.mode in DEEP_MODES
+
+
+def is_transparent(picture: Image.Image) -> bool:
+    """Say whether a decoded picture has a pixel that is not opaque."""
+    if is_deep(picture) or not picture.has_transparency_data:
+        return False
+    return picture.convert("RGBA").getchannel("A").getextrema() != (255, 255)
+
+
+def is_grey(picture: Image.Image) -> bool:
+    """Say whether the three channels of an RGB picture are equal."""
+    return picture.convert("L").convert("RGB").tobytes() == picture.tobytes()
 
 
 def fitted(picture: Image.Image, data: Data, file: Path) -> Image.Image:

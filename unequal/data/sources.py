@@ -8,8 +8,8 @@ held-out one shows nothing that a training one shows. Neighbours still share a s
 those of the same two scenes.
 """
 
-import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,18 +17,17 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
+from unequal.data.folders import Classes, PictureFolder
 from unequal.data.pictures import channels_first, decode, fitted, in_channels, readable, wrong_size
 from unequal.errors import UserError, one_line
-from unequal.files import files_below
 from unequal.settings.data import Data
 
 #: k-means clusters of the patches of one photograph.
 KINDS = 5
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
-#: Of images that are not read: films, several pages, more than eight bits, or decoders that Pillow may lack.
-OTHER_ENDINGS = (".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm")
-#: Every class takes memory in a classifier; a label beyond is none, but a number of something else.
+#: Names of an archive's array of labels.
+LABEL_NAMES = ("labels", "label", "y", "targets", "target")
+#: A label beyond is none, but a number of something else.
 MOST_CLASSES = 1_000_000
 #: Of the sources whose labels are known beforehand.
 CLASSES = {"digits": 10, "patches": 2 * KINDS, "cifar10": 10}
@@ -46,11 +45,20 @@ class Images(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Images with their labels, int64 [n] in 0 … classes − 1, where they have any."""
+    """Images with their labels, where they have any.
+
+    Attributes:
+        labels: int64 [n], indices of `classes`.
+        classes: their names.
+        notes: what a person should know of them, a line each.
+        left_out: files and images that do not count.
+    """
 
     images: Images
     labels: np.ndarray | None = None
-    classes: int | None = None
+    classes: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 def load(data: Data) -> Source:
@@ -61,21 +69,29 @@ def load(data: Data) -> Source:
         return patches(data.image_size)
     loaders: dict[str, Callable[[Path, Data], Source]] = {"cifar10": cifar10, "folder": folder, "array": array}
     assert data.path is not None  # the settings refuse every other source without a path
-    return loaders[data.source](Path(data.path), data)
+    return loaders[data.source](place(data), data)
 
 
-def classes_of(data: Data) -> int | None:
-    """Number of classes of a source, None for one without labels; no image is read. Raises UserError."""
+def labels_in(data: Data) -> tuple[int | None, str]:
+    """Find the number of classes of a source, and why there are none; no image is read. Raises UserError."""
     if data.source in CLASSES:
-        return CLASSES[data.source]
-    path = Path(data.path or "")
+        return CLASSES[data.source], ""
+    path = place(data)
     if data.source == "array":
-        labels = read_arrays(path, "labels").get("labels")
-        return None if labels is None else int(class_indices(labels, labels.size, path).max(initial=-1)) + 1
+        labels = label_array(read_arrays(path, *LABEL_NAMES), path)
+        if labels is None:
+            return None, f"no labels: {path} has no array 'labels'"
+        return len(class_indices(labels, labels.size, path)[0]), ""
     try:
-        return folder(path, data).classes
+        classes = Classes.of(path, PictureFolder.of(path).files)
     except OSError as error:
         raise UserError(f"data.path: {path}: {one_line(error)}") from None
+    return None if classes.names is None else len(classes.names), classes.note
+
+
+def place(data: Data) -> Path:
+    """Return the file or folder of a source."""
+    return Path(data.path or "")
 
 
 def digits() -> Source:
@@ -84,13 +100,18 @@ def digits() -> Source:
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    return Source(pixels[:, None], bunch.target.astype(np.int64), CLASSES["digits"])
+    return Source(pixels[:, None], bunch.target.astype(np.int64), numbered("digits"))
 
 
 def patches(size: int) -> Source:
     """Patches of scikit-learn's two sample photographs; classes are photographs and k-means clusters in them."""
     images, labels = cut_patches(size)
-    return Source(images, labels, CLASSES["patches"])
+    return Source(images, labels, numbered("patches"))
+
+
+def numbered(source: str) -> list[str]:
+    """Name the classes of a source by their numbers."""
+    return [str(number) for number in range(CLASSES[source])]
 
 
 def cifar10(path: Path, data: Data) -> Source:
@@ -109,51 +130,30 @@ def cifar10(path: Path, data: Data) -> Source:
             raise UserError(f"{batches}: files missing or damaged; delete the folder to download it again") from None
         raise UserError(f"{path}: CIFAR-10 is not there and could not be downloaded ({one_line(error)})") from None
     labels = np.array(dataset.targets, dtype=np.int64)
-    return Source(ArrayImages(dataset.data, path, data), labels, CLASSES["cifar10"])
+    return Source(ArrayImages(dataset.data, path, data), labels, dataset.classes)
 
 
 def folder(path: Path, data: Data) -> Source:
-    """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep.
-
-    Links are followed, to folders as to files, each of which may be reached once; see `walked`. Hard links are images
-    of their own, as copies are. Hidden files are none, nor what lies in hidden folders.
-    """
-    if not path.is_dir():
-        raise UserError(
-            f"{path}: {'not a folder' if path.exists() else 'missing'}; data.path must be a folder of images"
-        )
-    found = files_below(path)
-    if others := [file for file in found if file.suffix.lower() in OTHER_ENDINGS]:
-        raise UserError(
-            f"{others[0]}: one of {len(others)} images of a kind that is not read; allowed: {', '.join(ENDINGS)}"
-        )
-    files = [file for file in found if file.suffix.lower() in ENDINGS]
-    if not files:
-        raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
-    refuse_linked_twice(files)
-    if any(len(file.relative_to(path).parts) != 2 for file in files):
-        return Source(FolderImages(files, data))
-    names, labels = np.unique([file.parent.name for file in files], return_inverse=True)
-    return Source(FolderImages(files, data), labels.astype(np.int64), classes=len(names))
-
-
-def refuse_linked_twice(files: list[Path]) -> None:
-    """Raise UserError where links lead to a file that is there already: it would count twice, even in both splits."""
-    if not any(file.is_symlink() for file in files):
-        return
-    reached: dict[str, Path] = {}
-    for file in files:
-        first = reached.setdefault(os.path.realpath(file), file)
-        if first is not file:
-            raise UserError(f"{file}: the same file as {first}, which would count twice; remove one of the two")
+    """Pictures at any depth, sorted by path; subfolders are classes as `Classes.of` finds them."""
+    listed = PictureFolder.of(path)
+    classes = Classes.of(path, listed.files)
+    notes = tuple(note for note in (listed.notes(), classes.note) if note)
+    labels = None if classes.names is None else np.array(classes.indices, dtype=np.int64)
+    left_out = len(listed.left_out) + len(listed.files) - len(classes.files)
+    return Source(FolderImages(classes.files, data), labels, classes.names, notes, left_out)
 
 
 class FolderImages:
-    """Image files, decoded one by one."""
+    """Image files, decoded one by one.
+
+    Attributes:
+        converted: what was converted with loss so far → number of images.
+    """
 
     def __init__(self, files: list[Path], data: Data) -> None:
         self.files = files
         self.data = data
+        self.converted: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self.files)
@@ -162,19 +162,31 @@ class FolderImages:
         """uint8 [C, H, W]."""
         file = self.files[index]
         with readable(file):
-            picture = in_channels(decode(file), self.data.channels, file)
-            return channels_first(fitted(picture, self.data, file))
+            picture, steps = in_channels(decode(file), self.data, file)
+            pixels = channels_first(fitted(picture, self.data, file))
+        self.converted.update(steps)
+        return pixels
 
 
 def array(path: Path, data: Data) -> Source:
-    """An .npy, which stays on disk, or an .npz, which is read at once: its `images` or only array, and `labels`."""
+    """An .npy, which stays on disk, or an .npz, which is read at once: its `images` or only array, and its labels."""
     arrays = read_arrays(path)
-    labels = arrays.pop("labels", None)
+    labels = label_array(arrays, path)
     images = ArrayImages(only_images(arrays, path), path, data)
+    unused = sorted(arrays.keys() - {"images"}) if "images" in arrays else []
+    notes = (f"left out of {path}: {', '.join(unused)}; labels have the name 'labels'",) if unused else ()
     if labels is None:
-        return Source(images)
-    labels = class_indices(labels, len(images), path)
-    return Source(images, labels, classes=int(labels.max()) + 1)
+        return Source(images, notes=notes)
+    names, indices = class_indices(labels, len(images), path)
+    return Source(images, indices, names, notes)
+
+
+def label_array(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
+    """Take the labels out of an archive's arrays. Raises UserError where two arrays may be meant."""
+    named = [name for name in LABEL_NAMES if name in arrays]
+    if len(named) > 1:
+        raise UserError(f"{path}: holds {' and '.join(map(repr, named))}; one array of labels is allowed")
+    return arrays.pop(named[0]) if named else None
 
 
 def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
@@ -234,15 +246,28 @@ def channels_last(images: np.ndarray, data: Data, path: Path) -> np.ndarray:
     return (of_size or views)[0]
 
 
-def class_indices(labels: np.ndarray, count: int, path: Path) -> np.ndarray:
-    """Labels as int64 [count], 0 or more. Raises UserError for any other form."""
-    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+def class_indices(labels: np.ndarray, count: int, path: Path) -> tuple[list[str], np.ndarray]:
+    """Number the classes that occur.
+
+    Args:
+        labels: integers, 0 or more, [count] or [count, 1].
+        count: of the images.
+        path: for messages.
+
+    Returns:
+        The classes' own numbers in ascending order, as text, and int64 [count], each image's place among these.
+
+    Raises:
+        UserError: labels of any other form.
+    """
+    if labels.shape not in ((count,), (count, 1)) or labels.dtype.kind not in "iu":
         raise UserError(
             f"{path}: labels of type {labels.dtype} and shape {labels.shape}; allowed: integers, shape ({count},)"
         )
     if wrong := [label for label in (labels.min(initial=0), labels.max(initial=0)) if not 0 <= label < MOST_CLASSES]:
         raise UserError(f"{path}: label {wrong[0]}; allowed: 0 … {MOST_CLASSES - 1}")
-    return labels.astype(np.int64)
+    values, indices = np.unique(labels.reshape(count), return_inverse=True)
+    return [str(value) for value in values], indices.astype(np.int64)
 
 
 class ArrayImages:
