@@ -145,19 +145,27 @@ ALL_BATCHES = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
 IMAGES: dict[str, Bad] = {
     "no folder": Bad(lambda: settings("folder", "nowhere"), "data.path: nowhere: missing; allowed: a file or folder"),
     "a file for a folder": Bad(
-        lambda: (Path("one").touch(), settings("folder", "one")), "one: not a folder; data.path must be a folder"
+        lambda: (Path("one").touch(), settings("folder", "one")), "one: not a folder; needed: a folder of images"
     ),
-    "an empty folder": Bad(folder(emptied), "images: no images in it; files that end in .png"),
+    "an empty folder": Bad(folder(emptied), "images: no images in it"),
     "one image": Bad(folder(all_but(1)), "data.holdout: 0.25: holds out"),
     "text": Bad(file(b"I am a picture"), "images/07.png: not a readable image"),
     "nothing": Bad(file(b""), "images/07.png: not a readable image"),
     "a pickle": Bad(file(pickle.dumps(Touch())), "images/07.png: not a readable image"),
     "a bomb": Bad(file(bomb()), "images/07.png: not a readable image"),
-    "a film": Bad(folder(lambda: Image.new("L", (8, 8)).save(HERE / "99.gif")), "images/99.gif: one of 1 images of a"),
-    "colour": Bad(picture(Image.new("RGB", (8, 8), "red")), "images/07.png: RGB, where data.channels: 1"),
-    "grey": Bad(folder(lambda: None, channels=3), "24 of 24 images cannot be used: images/00.png: grey, where"),
-    "see-through": Bad(picture(Image.new("LA", (8, 8), (9, 9))), "images/07.png: has transparent pixels"),
-    "sixteen bits": Bad(picture(Image.new("I;16", (8, 8))), "images/07.png: pixels of mode I;16"),
+    "HEIF": Bad(file(b"\0\0\0\x18ftypheic\0\0\0\0", "99"), "images/99: a picture of a format that is not read (HEIF"),
+    "colour": Bad(
+        picture(Image.new("RGB", (8, 8), "red"), convert=False), "images/07.png: RGB, where data.channels: 1"
+    ),
+    "grey": Bad(
+        folder(lambda: None, channels=3, convert=False), "24 of 24 images cannot be used: images/00.png: grey, where"
+    ),
+    "sixteen bits": Bad(
+        picture(Image.new("I;16", (8, 8)), convert=False), "images/07.png: 16 bits, where data.convert"
+    ),
+    "32 bits": Bad(
+        folder(lambda: Image.new("F", (8, 8)).save(HERE / "99.tif")), "images/99.tif: pixels of mode F; allowed: grey"
+    ),
     "another size": Bad(picture(Image.new("L", (8, 9))), "images/07.png: 8 × 9 pixels, where data.image_size is 8"),
     "a link to nowhere": Bad(folder(linked("99.png", "nowhere")), "images/99.png: a link that leads nowhere"),
     "a loop": Bad(folder(linked("again", ".")), "images/again: the same folder as images"),
@@ -168,7 +176,7 @@ IMAGES: dict[str, Bad] = {
     "an archive cut short": Bad(array(WHOLE[:-40]), "images.npz: not readable"),
     "an altered archive": Bad(array(WHOLE.replace(GREY.tobytes()[:64], bytes(64))), "images.npz: not readable"),
     "an empty archive": Bad(array(zipped()), "images.npz: holds no images"),
-    "other names": Bad(array(npz(x=GREY, y=GREY)), "images.npz: holds x, y; name the array of images 'images'"),
+    "other names": Bad(array(npz(a=GREY, b=GREY)), "images.npz: holds a, b; name the array of images 'images'"),
     "pickled objects": Bad(array(npz(images=np.array([Touch()] * 24, object))), "without pickled objects"),
     "a pickle of arrays": Bad(array(pickle.dumps(Touch())), "without pickled objects"),
     "an array cut short": Bad(array(npy(GREY)[:-1], "images.npy"), "images.npy: not readable"),
@@ -180,6 +188,10 @@ IMAGES: dict[str, Bad] = {
     "fewer labels": Bad(array(npz(images=GREY, labels=np.arange(23))), "labels of type int64 and shape (23,); allowed"),
     "labels of two": Bad(array(npz(images=GREY, labels=np.zeros((24, 2), int))), "and shape (24, 2); allowed"),
     "labels in words": Bad(array(npz(images=GREY, labels=np.array(["cat"] * 24))), "labels of type <U3"),
+    "labels twice": Bad(
+        array(npz(images=GREY, label=np.zeros(24, int), labels=np.zeros(24, int))),
+        "images.npz: holds 'labels' and 'label'; one array of labels is allowed",
+    ),
     "a label below zero": Bad(array(npz(images=GREY, labels=np.full(24, -1))), "images.npz: label -1; allowed: 0 …"),
     "a label of billions": Bad(array(npz(images=GREY, labels=np.full(24, 10**9))), "label 1000000000; allowed: 0 …"),
     "CIFAR-10 without files": Bad(cifar({}), f"{CIFAR10.base_folder}: files missing or damaged; delete the folder"),

@@ -128,6 +128,8 @@ def test_labels_that_are_no_class(folder: Path, label: int) -> None:
         {"n": 0},
         {"shape": [3, 4]},
         {"more": 1},
+        {"classes": ["a", "b", "c"]},
+        {"copies": {"train": 1}},
         {"split": {"train": [0, 15], "holdout": [16, 20]}},
         {"split": {"train": [0, 0], "holdout": [0, 20]}},
         {"split": {"train": [0, 21], "holdout": [21, 20]}},
@@ -140,7 +142,7 @@ def test_facts_that_contradict_themselves(folder: Path, changes: dict[str, Any])
 
 
 def test_a_data_set_without_labels(folder: Path) -> None:
-    change_facts(folder, labels=None)
+    change_facts(folder, labels=None, classes=None)
     (folder / "labels.npy").unlink()
     assert PreparedData.open(folder).labels is None
 

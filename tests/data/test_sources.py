@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -15,7 +14,6 @@ from torchvision.datasets import CIFAR10
 
 from unequal.data import sources
 from unequal.data.sources import Source
-from unequal.errors import UserError
 from unequal.settings.data import Data
 
 GENERATOR = np.random.default_rng(0)
@@ -53,7 +51,7 @@ class TestDigits:
         assert (images.min(), images.max()) == (0, 255)
         assert len(np.unique(images)) == 17  # one for each of 0 … 16
         assert source.labels is not None and source.labels.dtype == np.int64
-        assert source.labels[:10].tolist() == list(range(10)) and source.classes == 10
+        assert source.labels[:10].tolist() == list(range(10)) and source.classes == list("0123456789")
 
     def test_the_scale_is_that_of_scikit_learn(self) -> None:
         from sklearn.datasets import load_digits
@@ -74,7 +72,7 @@ class TestPatches:
         assert images.dtype == np.uint8 and images.shape[1:] == (3, size, size)
         assert len(images) == 2 * (427 // size) * (640 // size)
         assert source.labels is not None and source.labels.dtype == np.int64 and source.labels.shape == (len(images),)
-        assert source.classes == 10 and set(source.labels.tolist()) == set(range(10))
+        assert source.classes == list("0123456789") and set(source.labels.tolist()) == set(range(10))
 
     def test_a_patch_is_a_square_of_its_photograph(self) -> None:
         from sklearn.datasets import load_sample_images
@@ -135,7 +133,8 @@ class TestCifar10:
         path, pixels, labels = batches
         source = self.load(path)
         assert np.array_equal(every_image(source), pixels)
-        assert source.labels is not None and source.labels.tolist() == labels and source.classes == 10
+        assert source.labels is not None and source.labels.tolist() == labels
+        assert source.classes == [f"class {number}" for number in range(10)]
 
     def test_another_size_by_fit_only(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
         assert every_image(self.load(batches[0], image_size=16, fit="crop")).shape == (10, 3, 16, 16)
@@ -184,7 +183,7 @@ class TestFolder:
         for path in (tmp_path, Path(".")):
             source = load_folder(path)
             assert source.labels is not None and source.labels.dtype == np.int64
-            assert source.labels.tolist() == [0, 1, 1, 2] and source.classes == 3
+            assert source.labels.tolist() == [0, 1, 1, 2] and source.classes == ["ant", "bee", "cat"]
 
     def test_an_image_beside_the_subfolders_means_no_classes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         Image.new("L", (8, 8)).save(tmp_path / "1.png")
@@ -196,55 +195,13 @@ class TestFolder:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             Image.new("L", (8, 8)).save(tmp_path / name)
         source = load_folder(tmp_path)
-        assert len(source.images) == source.classes == 2
-
-    @pytest.mark.parametrize("ending", ["tiff", "gif", "PPM"])
-    def test_images_of_other_kinds_are_not_left_out_in_silence(self, tmp_path: Path, ending: str) -> None:
-        Image.new("L", (8, 8)).save(tmp_path / "1.png")
-        for name in "23":
-            Image.new("L", (8, 8)).save(tmp_path / f"{name}.{ending}")
-        refused = f"{tmp_path}/2.{ending}: one of 2 images of a kind that is not read; allowed: .png, .jpg"
-        with pytest.raises(UserError, match=re.escape(refused)):
-            load_folder(tmp_path)
+        assert len(source.images) == 2 and source.classes == ["a", "b"]
 
     def test_upright_as_exif_says(self, tmp_path: Path) -> None:
         exif = Image.Exif()
         exif[0x0112] = 3  # orientation: turned by 180°
         Image.fromarray(GREY).save(tmp_path / "a.png", exif=exif)
         assert np.array_equal(load_folder(tmp_path).images[0][0], GREY[::-1, ::-1])
-
-
-class TestChannels:
-    def test_palette_gives_its_colours(self, tmp_path: Path) -> None:
-        picture = Image.fromarray(RGB // 128 * 255).quantize(8)
-        picture.save(tmp_path / "a.png")
-        expected = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
-        assert np.array_equal(load_folder(tmp_path, channels=3).images[0], expected)
-        assert "RGB, where data.channels: 1" in refusal(load_folder, tmp_path)
-
-    def test_palette_of_greys_is_grey(self, tmp_path: Path) -> None:
-        Image.fromarray(GREY).convert("P").save(tmp_path / "a.png")
-        assert np.array_equal(load_folder(tmp_path).images[0][0], GREY)
-
-    def test_bilevel_is_grey(self, tmp_path: Path) -> None:
-        Image.fromarray(GREY > 127).save(tmp_path / "a.png")
-        assert np.array_equal(load_folder(tmp_path).images[0][0], (GREY > 127) * np.uint8(255))
-
-    @pytest.mark.parametrize(("pixels", "channels"), [(GREY, 1), (RGB, 3)])
-    def test_alpha_only_where_opaque(self, tmp_path: Path, pixels: np.ndarray, channels: int) -> None:
-        picture = Image.fromarray(pixels)
-        picture.putalpha(255)
-        picture.save(tmp_path / "a.png")
-        loaded = load_folder(tmp_path, channels=channels).images[0]
-        assert np.array_equal(loaded, pixels.reshape(8, 8, channels).transpose(2, 0, 1))
-        picture.putpixel((3, 3), (*np.atleast_1d(pixels[3, 3]).tolist(), 254))
-        picture.save(tmp_path / "a.png")
-        assert "a.png: has transparent pixels" in refusal(load_folder, tmp_path, channels=channels)
-
-    @pytest.mark.parametrize(("mode", "name"), [("I;16", "a.png"), ("CMYK", "a.jpg")])
-    def test_other_modes(self, tmp_path: Path, mode: str, name: str) -> None:
-        Image.new(mode, (8, 8)).save(tmp_path / name)
-        assert f"{name}: pixels of mode {mode}" in refusal(load_folder, tmp_path)
 
 
 class TestFit:
@@ -388,7 +345,7 @@ class TestArray:
         source = load_array(tmp_path / "a.npz", channels=3)
         assert np.array_equal(every_image(source), self.IMAGES)
         assert source.labels is not None and source.labels.dtype == np.int64
-        assert source.labels.tolist() == [0, 3, 1, 1, 0] and source.classes == 4
+        assert source.labels.tolist() == [0, 2, 1, 1, 0] and source.classes == ["0", "1", "3"]
 
     @pytest.mark.parametrize(
         ("shape", "channels"), [((2, 8, 8), 3), ((2, 1, 8, 8), 3), ((2, 8, 8, 4), 3), ((2, 3, 8, 8), 1), ((8, 8), 1)]

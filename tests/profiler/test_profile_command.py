@@ -42,7 +42,7 @@ def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("--held-out", "nowhere"), 1, "nowhere: no such folder"),
+        (("--held-out", "nowhere"), 1, "nowhere: missing; needed: a folder of images"),
         (("--against", "a/b@c", "--lora", "d"), 1, "one at a time"),
         (("--device", "abacus"), 1, "--device abacus"),
         (("--draws", "1"), 2, "--draws"),

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from unequal.errors import UserError
+from unequal.files import write_json
 from unequal.measures.profiling import Draws
 from unequal.measures.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
@@ -119,6 +120,9 @@ def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path: Path
     config = ProfileConfig(
         str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=3, batch_size=4, timesteps=3
     )
+    with pytest.raises(UserError, match=r"class 'cat' has no number that the model says; name the subfolders by the"):
+        profile(config)
+    write_json(tmp_path / "model/classes.json", {"0": "Dog", "1": "owl, bubo", "2": "big cat, cat"})
     found = profile(config).document
     assert (found.family, found.shape, found.prediction) == ("DiTTransformer2DModel", (4, 8, 8), "epsilon")
     profile(replace(config, train=tmp_path / "flat"))
@@ -137,7 +141,7 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, t
 
     assert "no such folder" in said(model="nowhere")
     assert "no diffusion pipeline" in said(model=str(config.train))
-    assert "no such folder" in said(train=tmp_path / "nowhere")
+    assert "nowhere: missing; needed: a folder of images" in said(train=tmp_path / "nowhere")
     assert "training images too" in said(held_out=config.train)
     assert "the schedule of" in said(timesteps=25)
     assert "--resolution 5: not a multiple of 2, as the UNet2DModel needs" in said(resolution=5)

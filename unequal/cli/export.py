@@ -9,6 +9,7 @@ from unequal.errors import UserError
 from unequal.files import appearing, refuse_existing
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
+from unequal.models.class_names import write_class_names
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
@@ -27,6 +28,8 @@ def export_model(source: Path, target: Path) -> None:
         check_process(record.spec)
         with appearing(target) as place:
             backbone_of(net).export(net, record.spec, place, autoencoder_of(record))
+            if record.classes is not None:
+                write_class_names(place, record.classes)
     except Unexportable as what:
         with appearing(target) as place:
             shutil.copytree(source, place, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))

@@ -12,6 +12,8 @@ from unequal.files import files_below
 
 #: How many names a message shows.
 SHOWN = 3
+#: Lists of captions or labels.
+METADATA = ("metadata.jsonl", "metadata.csv")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class PictureFolder:
 
     Attributes:
         files: in the order of their paths.
-        left_out: files that are no pictures.
+        left_out: files that are no pictures, and none's companion: a caption has its name, a list is METADATA.
         foreign: folders of other programs, which are not looked into.
     """
 
@@ -46,6 +48,8 @@ class PictureFolder:
         for file in files_below(folder, foreign):
             (pictures if is_picture(file) else others).append(file)
         foreign = [path for path in foreign if not path.name.startswith(".")]
+        names = {file.with_suffix("") for file in pictures}
+        others = [file for file in others if file.with_suffix("") not in names and file.name not in METADATA]
         listed = cls(folder, pictures, others, foreign)
         if not pictures:
             raise UserError(f"{folder}: no images in it{listed.notes(': ')}")
@@ -98,9 +102,10 @@ class Classes:
             return cls(files, None, [], f"no labels: {folder} holds {what}")
         counting = [file for file, depth in zip(files, depths, strict=True) if depth == 1]
         order = in_class_order(names)
+        shown = [os.fsencode(name).decode(errors="backslashreplace") for name in order]  # names need not be UTF-8
         index = {name: number for number, name in enumerate(order)}
         note = f"left out {counted(len(strays), 'image')} next to the classes' folders ({first_names(strays)})"
-        return cls(counting, order, [index[file.parent.name] for file in counting], note if strays else "")
+        return cls(counting, shown, [index[file.parent.name] for file in counting], note if strays else "")
 
 
 def in_class_order(names: Iterable[str]) -> list[str]:

@@ -37,10 +37,13 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "AVIF", "JPEG2000
 UNMARKED = {".dib": "DIB", ".tga": "TGA", ".icb": "TGA", ".vda": "TGA", ".vst": "TGA"}
 #: A file with one of these endings is meant as a picture, and refused where it is none.
 ENDINGS = frozenset(
-    ".png .apng .jpg .jpeg .jpe .jfif .jif .webp .bmp .gif .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpf".split()
-) | frozenset(UNMARKED)
+    (
+        ".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".jif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm",
+        ".pgm", ".pbm", ".pnm", ".avif", ".jp2", ".j2k", ".jpf", *UNMARKED,
+    )
+)  # fmt: skip
 #: Containers of raw photographs, which begin like a TIFF.
-RAW_ENDINGS = frozenset(".dng .cr2 .nef .arw .orf .rw2 .pef .srw".split())
+RAW_ENDINGS = frozenset((".dng", ".cr2", ".nef", ".arw", ".orf", ".rw2", ".pef", ".srw"))
 BEGINNING = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|II\*\0|MM\0\*|P[1-6]\s+[#\d]|"
     rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0|.{4}ftypavi[fs]|\0\0\0\x0cjP  |\xff\x4f\xff\x51",
@@ -104,32 +107,57 @@ def decode(file: Path) -> Image.Image:
             upright = ImageOps.exif_transpose(picture)
         except Exception:  # damaged EXIF data say nothing; Pillow raises what their decoding raises
             upright = picture.copy()
-        if picture.format == "PPM" and picture.mode == "I":  # 16 bits, which Pillow widens to 32
+        if is_widened(picture):
             return Image.fromarray(np.asarray(upright).astype(np.uint16))
         return upright
 
 
-def lossy_steps(picture: Image.Image, channels: int) -> list[str]:
-    """List what must be converted with loss to bring a decoded picture to grey (1) or RGB (3).
+def steps_by_mode(mode: str, channels: int) -> list[str]:
+    """List what is lost when pixels of one of Pillow's modes are brought to 8-bit grey (channels 1) or RGB (3).
 
     Raises:
-        ValueError: its pixels cannot be brought to eight bits.
+        ValueError: they cannot be brought to eight bits.
     """
-    steps = []
-    if is_deep(picture):
-        steps.append("16 bits")
-    elif picture.mode not in (*GREY_MODES, *COLOUR_MODES, *PRINT_MODES):
-        raise ValueError(f"pixels of mode {picture.mode}; allowed: grey, RGB, CMYK or a palette, of 8 or 16 bits")
-    if is_transparent(picture):
-        steps.append("transparent")
-    if picture.mode in PRINT_MODES:
-        steps.append(picture.mode)
-    grey = picture.mode in GREY_MODES or is_deep(picture)
+    deep, in_print = mode in DEEP_MODES, mode in PRINT_MODES
+    if not (deep or in_print or mode in (*GREY_MODES, *COLOUR_MODES)):
+        raise ValueError(f"pixels of mode {mode}; allowed: grey, RGB, CMYK or a palette, of 8 or 16 bits")
+    grey = mode in GREY_MODES or deep
+    steps = ["16 bits"] if deep else [mode] if in_print else []
     if grey and channels == 3:
         steps.append("grey")
-    if not grey and channels == 1 and not (picture.mode in PALETTE_MODES and is_grey(picture.convert("RGB"))):
+    if channels == 1 and not grey and mode not in PALETTE_MODES:
         steps.append("RGB")
     return steps
+
+
+def lossy_steps(picture: Image.Image, channels: int) -> list[str]:
+    """List what is lost when a decoded picture is converted; see `steps_by_mode`."""
+    steps = steps_by_mode(picture.mode, channels)
+    if channels == 1 and picture.mode in PALETTE_MODES and not is_grey(picture.convert("RGB")):
+        steps.append("RGB")
+    return ["transparent", *steps] if is_transparent(picture) else steps
+
+
+def check_head(file: Path, data: Data) -> str:
+    """Check what a file's head says of its pixels, and return their mode; nothing is decoded.
+
+    Raises:
+        UserError: it cannot be read, converted, or brought to size under these settings.
+    """
+    with readable(file), opened(file) as picture:
+        mode = "I;16" if is_widened(picture) else picture.mode
+        if data.fit == "exact" and picture.size != (data.image_size, data.image_size):
+            raise wrong_size(file, *picture.size, data)
+    refuse_steps(steps_of(mode, data.channels, file), data, file)
+    return mode
+
+
+def steps_of(mode: str, channels: int, file: Path) -> list[str]:
+    """List the steps of `steps_by_mode`. Raises UserError with the file's name."""
+    try:
+        return steps_by_mode(mode, channels)
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from None
 
 
 def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Image, list[str]]:
@@ -141,32 +169,30 @@ def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Ima
     Raises:
         UserError: pixels that cannot be converted, or that are not to be, under `data.convert: false`.
     """
-    try:
-        steps = lossy_steps(picture, data.channels)
-    except ValueError as error:
-        raise UserError(f"{file}: {error}") from None
-    if steps and not data.convert:
-        raise UserError(f"{file}: {refusal_of(steps, data)}")
+    steps_of(picture.mode, data.channels, file)
+    steps = lossy_steps(picture, data.channels)
+    refuse_steps(steps, data, file)
     return converted(picture, data.channels, data.background), steps
 
 
-def refusal_of(steps: list[str], data: Data) -> str:
-    """Say why a picture is refused under `data.convert: false`."""
+def refuse_steps(steps: list[str], data: Data, file: Path) -> None:
+    """Raise UserError where something would be lost under `data.convert: false`."""
+    if not steps or data.convert:
+        return
     allowed = KINDS[data.channels]
     match steps[0]:
         case "transparent":
             why = "has transparent pixels, where data.convert: false allows none"
         case "grey" | "RGB":
-            other = f", or set channels: {4 - data.channels}"
-            return f"{steps[0]}, where data.channels: {data.channels} allows {allowed} only; set data.convert: true{other}"
+            why = f"{steps[0]}, where data.channels: {data.channels} and convert: false allow {allowed} only"
         case step:
             why = f"{step}, where data.convert: false allows 8-bit {allowed} only"
-    return f"{why}; set data.convert: true, or convert the image"
+    raise UserError(f"{file}: {why}; set data.convert: true, or convert the image")
 
 
 def converted(picture: Image.Image, channels: int, background: tuple[int, int, int] = WHITE) -> Image.Image:
     """Convert a picture of any allowed mode to L (channels 1) or RGB (3); transparent pixels on a background."""
-    if is_deep(picture):
+    if picture.mode in DEEP_MODES:
         return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("L" if channels == 1 else "RGB")
     if is_transparent(picture):
         whole = Image.new("RGBA", picture.size, (*background, 255))
@@ -179,14 +205,14 @@ def converted(picture: Image.Image, channels: int, background: tuple[int, int, i
     return colours.convert("RGB") if channels == 3 else colours.convert("RGB").convert("L")
 
 
-def is_deep(picture: Image.Image) -> bool:
-    """Say whether a picture has one channel of sixteen bits."""
-    return picture.mode in DEEP_MODES
+def is_widened(picture: Image.Image) -> bool:
+    """Say whether Pillow has widened sixteen bits to 32, as it does for a PPM."""
+    return picture.format == "PPM" and picture.mode == "I"
 
 
 def is_transparent(picture: Image.Image) -> bool:
     """Say whether a decoded picture has a pixel that is not opaque."""
-    if is_deep(picture) or not picture.has_transparency_data:
+    if picture.mode in DEEP_MODES or not picture.has_transparency_data:
         return False
     return picture.convert("RGBA").getchannel("A").getextrema() != (255, 255)
 

@@ -1,22 +1,26 @@
 """Writing the prepared data set, image by image, so that it may be larger than memory."""
 
 import hashlib
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import click
 import numpy as np
 from tqdm import tqdm
 
+from unequal.data.pictures import KINDS, check_head
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
-from unequal.data.sources import Images, Source, load
-from unequal.errors import UserError, one_line
+from unequal.data.sources import FolderImages, Images, Source, load
+from unequal.data.split import copies_of, split_of, training_images
+from unequal.errors import UserError, one_line, plain
 from unequal.files import write_json
 from unequal.settings.data import Data
 
 #: Refused images that a message names.
 TOLD = 3
-#: Of two images a spread can be computed, and real images are scored half against half.
-LEAST_HELD_OUT, LEAST_TRAINED = 2, 4
+#: Images in the shuffled order, before equal ones are brought to one side of the split.
+SHUFFLED = "shuffled.npy"
 
 
 def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
@@ -36,26 +40,29 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
     """
     source = loaded(data)
     count = len(source.images)
-    border = training_images(count, data.holdout)
+    held_out = count - training_images(count, data.holdout)
+    say(*source.notes, *surveyed(source.images))
     order = np.random.default_rng(seed).permutation(count)
-    shape = (data.channels, data.image_size, data.image_size)
     target.mkdir(parents=True, exist_ok=True)
-    sha256, extremes = write_images(target / IMAGES, source.images, order, shape)
+    written, final, border = write_split(target, source.images, order, held_out, data)
     if source.labels is not None:
-        np.save(target / LABELS, source.labels[order])
-    split = Split(train=[0, border], holdout=[border, count])
+        np.save(target / LABELS, source.labels[order][final])
     facts = Facts(
         n=count,
-        shape=list(shape),
-        range=list(extremes),
+        shape=[data.channels, data.image_size, data.image_size],
+        range=list(written.extremes),
         source=data.source,
-        path=data.path,
-        labels=source.classes,
-        sha256=sha256,
-        split=split,
-    ).model_dump()
-    write_json(target / FACTS, facts)
-    return facts
+        labels=None if source.classes is None else len(source.classes),
+        classes=None if source.classes is None else list(source.classes),
+        converted=conversions(source.images),
+        left_out=source.left_out,
+        copies=copies_of(written.groups, border),
+        sha256=written.sha256,
+        split=Split(train=[0, border], holdout=[border, count]),
+    )
+    write_json(target / FACTS, facts.model_dump())
+    say(*notes_of(facts))
+    return facts.model_dump()
 
 
 def loaded(data: Data) -> Source:
@@ -66,28 +73,87 @@ def loaded(data: Data) -> Source:
         raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
 
 
-def training_images(count: int, holdout: float) -> int:
-    """Number of training images among `count`.
+def say(*notes: str) -> None:
+    """Print lines for the person who has started this, next to the bars of progress."""
+    for note in notes:
+        click.echo(f"data: {plain(note)}", err=True)
+
+
+def surveyed(images: Images) -> list[str]:
+    """Describe the pixels of image files by their heads, before any is decoded.
 
     Raises:
-        UserError: one of the two parts would have too few images for the figures that are made of it.
+        UserError: files that cannot be used; one message counts them all.
     """
-    held_out = round(count * holdout)
-    if not LEAST_HELD_OUT <= held_out <= count - LEAST_TRAINED:
-        raise UserError(
-            f"data.holdout: {holdout}: holds out {held_out} of {count} images; allowed: a share that gives at least "
-            f"{LEAST_HELD_OUT} and leaves at least {LEAST_TRAINED} for training"
+    if not isinstance(images, FolderImages):
+        return []
+    modes, refused = Counter[str](), dict[int, str]()
+    for index, file in enumerate(images.files):
+        try:
+            modes[check_head(file, images.data)] += 1
+        except UserError as error:
+            refused[index] = str(error)
+    if refused:
+        raise UserError(refusal_of(refused, len(images)))
+    return [f"{len(images):,} images: " + ", ".join(f"{number:,} {mode}" for mode, number in modes.most_common())]
+
+
+def conversions(images: Images) -> dict[str, int]:
+    """Count the images that were converted with loss, by what was lost."""
+    return dict(sorted(images.converted.items())) if isinstance(images, FolderImages) else {}
+
+
+def notes_of(facts: Facts) -> list[str]:
+    """Describe what a person should know of prepared images: conversions and copies."""
+    notes = []
+    if facts.converted:
+        parts = ", ".join(f"{number:,} {what}" for what, number in facts.converted.items())
+        notes.append(f"converted to 8-bit {KINDS[facts.shape[0]]}: {parts}; data.convert: false refuses them")
+    if number := facts.copies.train + facts.copies.holdout:
+        notes.append(
+            f"{number:,} of {facts.n:,} images equal another one ({facts.copies.holdout:,} of those held out); "
+            "equal images stand on one side of the split"
         )
-    return count - held_out
+    return notes
 
 
-def write_images(
-    path: Path, images: Images, order: np.ndarray, shape: tuple[int, int, int]
-) -> tuple[str, tuple[int, int]]:
-    """Write images as an .npy [n, *shape] in the given order.
+class Written(NamedTuple):
+    """A file of images.
+
+    Attributes:
+        sha256: of the pixels' bytes.
+        extremes: the smallest and the largest value.
+        groups: [n], a number that equal images share.
+    """
+
+    sha256: str
+    extremes: tuple[int, int]
+    groups: np.ndarray
+
+
+def write_split(
+    target: Path, images: Images, order: np.ndarray, held_out: int, data: Data
+) -> tuple[Written, np.ndarray, int]:
+    """Write images in an order, equal ones on one side of the split.
 
     Returns:
-        SHA-256 of the pixels' bytes, smallest and largest value.
+        The written file; the places in `order` of its images; the index of the first held-out one.
+
+    Raises:
+        UserError: images that cannot be used, or too few different ones.
+    """
+    shape = (data.channels, data.image_size, data.image_size)
+    written = write_images(target / IMAGES, images, order, shape)
+    final, border = split_of(written.groups, held_out)
+    if not np.array_equal(final, np.arange(len(order))):
+        (target / IMAGES).rename(target / SHUFFLED)
+        written = write_images(target / IMAGES, np.load(target / SHUFFLED, mmap_mode="r"), final, shape)
+        (target / SHUFFLED).unlink()
+    return written, final, border
+
+
+def write_images(path: Path, images: Images, order: np.ndarray, shape: tuple[int, int, int]) -> Written:
+    """Write images as an .npy [n, *shape] in the given order.
 
     Raises:
         UserError: images that cannot be used; all are checked, so that one message counts them all.
@@ -95,11 +161,12 @@ def write_images(
     digest = hashlib.sha256()
     low, high = 255, 0
     refused: dict[int, str] = {}
+    digests = np.zeros(len(order), np.uint64)
     # Written as a stream: on a full disk a mapped file would end the process with a signal, not an error.
     with path.open("wb") as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), *shape)}
         np.lib.format.write_array_header_1_0(file, header)
-        for index in tqdm(order, desc="images", unit="image", disable=None):
+        for place, index in enumerate(tqdm(order, desc="images", unit="image", disable=None)):
             try:
                 pixels = images[index]
             except UserError as error:
@@ -109,10 +176,11 @@ def write_images(
             content = pixels.tobytes()
             file.write(content)
             digest.update(content)
+            digests[place] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
             low, high = min(low, int(pixels.min())), max(high, int(pixels.max()))
     if refused:
         raise UserError(refusal_of(refused, len(order)))
-    return digest.hexdigest(), (low, high)
+    return Written(digest.hexdigest(), (low, high), np.unique(digests, return_inverse=True)[1])
 
 
 def refusal_of(refused: dict[int, str], count: int) -> str:

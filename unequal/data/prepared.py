@@ -55,6 +55,13 @@ class Split(Strict):
     holdout: Pair
 
 
+class Copies(Strict):
+    """Images that equal an earlier one of the same part; no image stands in both parts."""
+
+    train: int = Field(ge=0)
+    holdout: int = Field(ge=0)
+
+
 class Facts(Strict):
     """Content of facts.json."""
 
@@ -64,11 +71,21 @@ class Facts(Strict):
         description="smallest and largest value"
     )
     source: str
-    path: str | None
     labels: int | None = Field(description="number of classes; null without labels")
+    classes: list[str] | None = Field(default=None, description="their names, in the order of the labels 0, 1, …")
+    converted: dict[str, int] = Field(default_factory=dict, description="what was converted with loss → images")
+    left_out: int = Field(default=0, description="files and images of the source that do not count")
+    copies: Copies = Field(default_factory=lambda: Copies(train=0, holdout=0))
     sha256: str = Field(pattern=SHA256, description="of the values' bytes in stored order")
     split: Split
     autoencoder: str | None = Field(default=None, description="hash of the one that made latents of the images")
+
+    @model_validator(mode="after")
+    def classes_have_names(self) -> Self:
+        """As many names as classes."""
+        if self.classes is not None and len(self.classes) != self.labels:
+            raise ValueError(f"{len(self.classes)} names of {self.labels} classes")
+        return self
 
     @model_validator(mode="after")
     def split_covers_all(self) -> Self:

@@ -44,7 +44,8 @@ class ModelRecord(Strict):
     `spec` says what its network is asked and answers, `backbone` of which kind that is. It is meant for timesteps
     `first`, `first` + `stride`, … `last`; an expert's are its group's, and `group` of `groups` says which one it is.
     `images_seen` and `training_flops` (3 × multiply–accumulates × images) are those of its own run; what the models
-    that it was trained further from had seen and cost stands in `inherited_images` and `inherited_flops`.
+    that it was trained further from had seen and cost stands in `inherited_images` and `inherited_flops`. `classes`
+    are the names of the labels 0, 1, … that a conditional model takes.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ModelRecord(Strict):
     inherited_flops: NonNegativeInt = 0
     group: NonNegativeInt | None = None
     groups: PositiveInt | None = None
+    classes: tuple[str, ...] | None = None
     sha256: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """Folders of images that a model is profiled on, with captions or classes."""
 
+import codecs
 import json
 import os
 from collections.abc import Sequence
@@ -11,16 +12,22 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from unequal.data.pictures import channels_first, decode, readable, without_alpha
-from unequal.data.sources import ENDINGS, refuse_linked_twice
+from unequal.data.folders import PictureFolder, first_names
+from unequal.data.pictures import channels_first, converted, decode, readable, steps_of
 from unequal.errors import UserError
-from unequal.files import files_below
+from unequal.files import content_hash
 
 METADATA = "metadata.jsonl"
 #: Keys of a line of it.
 FILE, TEXT = "file_name", "text"
-#: How many of those at fault are named.
-NAMED = 3
+#: Byte-order marks; UTF-32's begins with that of UTF-16.
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 @dataclass(frozen=True)
@@ -29,17 +36,13 @@ class ImageFolder:
 
     folder: Path
     files: tuple[Path, ...]
+    notes: str = ""
 
     @classmethod
     def below(cls, folder: Path) -> "ImageFolder":
         """All images of a folder. Raises UserError where there is no folder, or no image in it."""
-        if not folder.is_dir():
-            raise UserError(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}; needed: images")
-        files = [file for file in files_below(folder) if file.suffix.lower() in ENDINGS]
-        if not files:
-            raise UserError(f"{folder}: no images in it; files that end in {', '.join(ENDINGS)} are read")
-        refuse_linked_twice(files)
-        return cls(folder, tuple(files))
+        listed = PictureFolder.of(folder)
+        return cls(folder, tuple(listed.files), listed.notes())
 
     def __len__(self) -> int:
         return len(self.files)
@@ -54,7 +57,7 @@ class ImageFolder:
         found = [caption(file, listed) for file in self.files]
         if missing := [file for file, text in zip(self.files, found, strict=True) if text is None]:
             raise UserError(
-                f"{self.folder}: captions missing of {len(missing)} of {len(self)} images ({names(missing)}); "
+                f"{self.folder}: captions missing of {len(missing)} of {len(self)} images ({first_names(missing)}); "
                 f"needed: name.txt next to name.png, or {METADATA} with {FILE} and {TEXT}"
             )
         return [text for text in found if text is not None]
@@ -69,7 +72,9 @@ class ImageFolder:
 def picture(file: Path, channels: int, size: int) -> np.ndarray:
     """An image as uint8 [C, size, size]: its largest centred square, scaled where it is of another size."""
     with readable(file):
-        whole = without_alpha(decode(file), file).convert("L" if channels == 1 else "RGB")
+        decoded = decode(file)
+        steps_of(decoded.mode, channels, file)
+        whole = converted(decoded, channels)
         if whole.size != (size, size):
             whole = ImageOps.fit(whole, (size, size), Image.Resampling.LANCZOS)
         return channels_first(whole)
@@ -81,7 +86,8 @@ def metadata(folder: Path) -> dict[Path, str]:
     if not path.is_file():
         return {}
     found = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    # Texts of JSON may hold U+2028 and others that end lines elsewhere.
+    for number, line in enumerate(text_of(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -90,6 +96,19 @@ def metadata(folder: Path) -> dict[Path, str]:
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}: line {number} is no JSON object with {FILE} and {TEXT}, both texts") from None
     return found
+
+
+def text_of(path: Path) -> str:
+    """Read a text in UTF-8, or in what its byte-order mark says, without the mark. Raises UserError for another."""
+    content = path.read_bytes()
+    encoding = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start} is no {encoding} text; save it as UTF-8") from None
+    if "\0" in text:
+        raise UserError(f"{path}: holds a zero byte, so it is no UTF-8 text; save it as UTF-8")
+    return text
 
 
 def caption_of(entry: dict[str, object]) -> str:
@@ -103,44 +122,28 @@ def caption_of(entry: dict[str, object]) -> str:
 def caption(file: Path, listed: dict[Path, str]) -> str | None:
     """The text next to an image, else that of the list; None: there is neither."""
     own = file.with_suffix(".txt")
-    return own.read_text(encoding="utf-8", errors="replace").strip() if own.is_file() else listed.get(file)
-
-
-def names(files: Sequence[Path]) -> str:
-    """The first few of them, for a message."""
-    return ", ".join(file.name for file in files[:NAMED]) + (", …" if len(files) > NAMED else "")
+    return text_of(own).strip() if own.is_file() else listed.get(file)
 
 
 def refuse_shared(train: ImageFolder, held_out: ImageFolder) -> None:
-    """Raise UserError if a held-out image is a training image too."""
-    known = {os.path.realpath(file) for file in train.files}
-    if shared := [file for file in held_out.files if os.path.realpath(file) in known]:
-        raise UserError(f"{held_out.folder}: {len(shared)} of its images are training images too ({names(shared)})")
+    """Raise UserError if a held-out image is a training image too: the same file, or one with the same content."""
+    places = {os.path.realpath(file) for file in train.files}
+    sizes: dict[int, list[Path]] = {}
+    for file in train.files:
+        sizes.setdefault(file.stat().st_size, []).append(file)
+    digests: dict[int, set[str]] = {}
 
+    def is_shared(file: Path) -> bool:
+        if os.path.realpath(file) in places:
+            return True
+        if (size := file.stat().st_size) not in sizes:
+            return False
+        if size not in digests:
+            digests[size] = {content_hash(one) for one in sizes[size]}
+        return content_hash(file) in digests[size]
 
-def class_labels(subfolders: Sequence[str], known: Sequence[str], classes: int, folder: Path) -> list[int]:
-    """The class of each image by its subfolder: the subfolder's number where all are numbers, else its place in order.
-
-    Args:
-        subfolders: of each image.
-        known: of all training images.
-        classes: how many the model knows.
-        folder: for messages.
-
-    Raises:
-        UserError: names that are not as many as the classes, or a number that is none of them.
-    """
-    order = sorted(set(known))
-    if all(name.isdecimal() for name in {*order, *subfolders}):
-        labels = [int(name) for name in subfolders]
-        if wrong := [label for label in labels if label >= classes]:
-            raise UserError(f"{folder}: class {wrong[0]}; the model knows classes 0 … {classes - 1}")
-        return labels
-    if len(order) != classes:
+    if shared := [file for file in held_out.files if is_shared(file)]:
         raise UserError(
-            f"{folder}: {len(order)} subfolders, where the model knows {classes} classes; needed: one of each, or "
-            f"subfolders named by their numbers, 0 … {classes - 1}"
+            f"{held_out.folder}: {len(shared)} of its images are training images too ({first_names(shared)}); remove "
+            "them from one of the two folders"
         )
-    if strange := sorted(set(subfolders) - set(order)):
-        raise UserError(f"{folder}: subfolder '{strange[0]}' is none of the training images'")
-    return [order.index(name) for name in subfolders]

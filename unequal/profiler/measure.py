@@ -13,18 +13,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import click
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.errors import UserError
+from unequal.errors import UserError, plain
 from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
+from unequal.models.class_names import class_numbers, read_class_names
 from unequal.profiler.document import Losses, OtherModel, Timesteps
 from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread
 from unequal.profiler.families.family import LATENT, Family, family_of
-from unequal.profiler.image_folder import ImageFolder, class_labels, refuse_shared
+from unequal.profiler.image_folder import ImageFolder, refuse_shared
 from unequal.profiler.pipeline_folder import PipelineFolder, described
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.workspace import Chunks, computed_on
@@ -182,6 +184,9 @@ def image_folders(config: ProfileConfig) -> dict[SplitName, ImageFolder]:
     if config.held_out is not None:
         found["held_out"] = ImageFolder.below(config.held_out)
         refuse_shared(found["train"], found["held_out"])
+    for one in found.values():
+        if one.notes:
+            click.echo(plain(f"{one.folder}: {one.notes}"), err=True)
     return found
 
 
@@ -196,7 +201,10 @@ def labels_of(family: Family, images: dict[SplitName, ImageFolder]) -> dict[Spli
     for name, one in images.items():
         subfolders = one.subfolders
         if known is not None and subfolders is not None:
-            found[name] = class_labels(subfolders, known, family.classes, one.folder)
+            names = sorted(set(subfolders))
+            numbers = class_numbers(names, read_class_names(family.pipeline.path), family.classes, str(one.folder))
+            number_of = dict(zip(names, numbers, strict=True))
+            found[name] = [number_of[subfolder] for subfolder in subfolders]
         elif family.null_class is not None and known is None and subfolders is None:
             found[name] = [family.null_class] * len(one)
         else:

@@ -10,6 +10,7 @@ from unequal.settings.values import BatchSize, Budget, Depth, Outside, Width
 #: Sources that come with scikit-learn, and the widest patch of which k-means finds its classes.
 EMBEDDED = ("digits", "patches")
 WIDEST_PATCH = 128
+ColourValue = Annotated[int, Field(ge=0, le=255)]
 
 
 class Data(Strict):
@@ -24,6 +25,12 @@ class Data(Strict):
     channels: Literal[1, 3] = Field(description="1 grey, 3 RGB")
     fit: Literal["exact", "crop", "resize"] = Field(
         description="images of another size: refused, resized and centre-cropped, or squeezed"
+    )
+    convert: bool = Field(
+        default=True, description="images of other modes are made 8-bit grey or RGB, and counted; false refuses them"
+    )
+    background: tuple[ColourValue, ColourValue, ColourValue] = Field(
+        default=(255, 255, 255), description="red, green and blue behind transparent pixels"
     )
     holdout: float = Field(gt=0, le=0.9, description="share of the images kept out of training")
 

@@ -111,7 +111,14 @@ def trained_record(outcome: Outcome, trained: Trained | Snapshot | None = None) 
         inherited_flops=parent.total_flops if parent else 0,
         group=start.scope.group,
         groups=start.scope.groups,
+        classes=class_names(outcome),
     )
+
+
+def class_names(outcome: Outcome) -> tuple[str, ...] | None:
+    """Names of the classes that a model has learned; None where it takes none."""
+    names = outcome.job.data.facts["classes"]
+    return None if names is None or outcome.start.spec.condition.embedded_classes is None else tuple(names)
 
 
 def curve(log: Path) -> list[dict[str, Any]]:

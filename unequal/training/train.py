@@ -6,6 +6,7 @@ to combine them, which `unequal.training.mixed_prediction` passes in.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
+from unequal.models.class_names import class_numbers, read_class_names
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec, Space
 from unequal.randomness import torch_seed
@@ -116,6 +118,7 @@ def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule
     """
     start = Start.taken_over(network, spec_for(job, network, schedule))
     check_data(job, start.spec)
+    check_classes(job, start.spec, Path(str(network.pretrained)))
     log = workspace.work / LOG
     log.write_text("")
     return Outcome(job, start, Trained(steps=0, images_seen=0, log=log))
@@ -238,6 +241,20 @@ def check_data(job: TrainingJob, spec: ModelSpec) -> None:
     spec.condition.check_labels(job.data.facts["labels"])
     if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
         raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")
+
+
+def check_classes(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> None:
+    """Raise UserError where a pretrained network knows the classes of the data by other numbers, or by unknown ones."""
+    names = job.data.facts["classes"]
+    if names is None or spec.condition.embedded_classes is None or job.data.facts["source"] == "cifar10":
+        return  # CIFAR-10 numbers its classes itself
+    numbers = class_numbers(names, read_class_names(pretrained), len(names), "network.pretrained")
+    if wrong := [(name, ours, its) for ours, (name, its) in enumerate(zip(names, numbers, strict=True)) if ours != its]:
+        name, ours, its = wrong[0]
+        raise UserError(
+            f"network.pretrained: class '{name}' is its number {its}, and number {ours} of the data; name the data's "
+            f"classes by the model's numbers, 0 … {len(names) - 1}"
+        )
 
 
 def images_on(device: torch.device, data: PreparedData) -> Tensor:
