@@ -46,9 +46,9 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     assert lines[0] == "images: 60 images, 9 × 9 to 90 × 40 pixels (58 RGB, 1 L, 1 RGBA), 2 classes"
     odd = [line.removeprefix("  odd: ") for line in lines if line.startswith("  odd: ")]
     assert odd[:5] == [
-        "1 (see-through.png) have transparent pixels",
-        "1 (grey.png) are grey among colour",
-        "1 (copy.png) are copies of another file: they may stand in training and held-out images",
+        "1 (see-through.png) have transparent pixels, put on data.background (white by default)",
+        "1 (grey.png) are grey among colour, and are made RGB",
+        "1 (copy.png) are copies of another file: equal images stand on one side of the split",
         "1 are smaller than 32 pixels, and are enlarged",
         "1 lose more than a third by a square crop (data.fit: resize squeezes them instead)",
     ]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
-from unequal.data.pictures import decode, grey_if_equal
+from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
 from unequal.data.sources import FolderImages, folder
 from unequal.errors import UserError
 from unequal.settings.data import Data
@@ -22,8 +21,6 @@ LARGE_CLASS, CROPPED = 0.6, 1 / 3
 SMALL_CLASS = 10
 #: Images below which a model may memorize them.
 FEW = 1000
-#: Alpha of a pixel that hides what is behind it.
-OPAQUE = 255
 #: File names in a line.
 NAMED = 2
 
@@ -40,6 +37,7 @@ class Survey:
         grey, transparent: of the decoded files, those without colour, and those with transparent pixels.
         decoded: number of decoded files.
         unreadable, copies: files that cannot be read, and files with the bytes of an earlier one.
+        notes: what is left out, and why there are no labels.
     """
 
     files: Sequence[Path]
@@ -51,6 +49,7 @@ class Survey:
     decoded: int
     unreadable: list[Path]
     copies: list[Path]
+    notes: Sequence[str] = ()
 
     @classmethod
     def of(cls, path: Path, size: int) -> "Survey":
@@ -62,7 +61,7 @@ class Survey:
         sizes, modes, unreadable = list[tuple[int, int]](), Counter[str](), list[Path]()
         for file in files:
             try:
-                with Image.open(file) as header:
+                with opened(file) as header:
                     sizes.append(header.size)
                     modes[header.mode] += 1
             except (OSError, ValueError, SyntaxError):
@@ -74,18 +73,19 @@ class Survey:
         grey, transparent, decoded = list[Path](), list[Path](), 0
         for file in (readable[index] for index in sorted(chosen)):
             try:
-                pixels = decode(file).convert("RGBA")
+                picture = decode(file)
+                colours = converted(picture, 3)
             except (OSError, ValueError, SyntaxError):
                 unreadable.append(file)
                 continue
             decoded += 1
-            if np.asarray(pixels)[..., 3].min() < OPAQUE:
+            if is_transparent(picture):
                 transparent.append(file)
-            white = Image.new("RGBA", pixels.size, "white")
-            if grey_if_equal(Image.alpha_composite(white, pixels).convert("RGB")).mode == "L":
+            if is_grey(colours):
                 grey.append(file)
         classes = Counter(file.parent.name for file in files) if source.labels is not None else {}
-        return cls(files, dict(classes), np.array(sizes), modes, grey, transparent, decoded, unreadable, copies(files))
+        found = (grey, transparent, decoded, unreadable, copies(files))
+        return cls(files, dict(classes), np.array(sizes), modes, *found, source.notes)
 
     @property
     def channels(self) -> int:
@@ -113,15 +113,16 @@ class Survey:
 
     def oddities(self, size: int) -> Iterator[str]:
         """Lines on what may surprise, for images that are brought to a size in pixels."""
+        yield from (note for note in self.notes if not note.endswith("in no subfolders"))
         of = "" if self.decoded == len(self.files) else f" of {self.decoded} that were looked at"
         if self.unreadable:
             yield f"{counted(self.unreadable)} cannot be read: training refuses the set until they are gone"
         if self.transparent:
-            yield f"{counted(self.transparent)}{of} have transparent pixels"
+            yield f"{counted(self.transparent)}{of} have transparent pixels, put on data.background (white by default)"
         if self.grey and self.channels == 3:
-            yield f"{counted(self.grey)}{of} are grey among colour"
+            yield f"{counted(self.grey)}{of} are grey among colour, and are made RGB"
         if self.copies:
-            yield f"{counted(self.copies)} are copies of another file: they may stand in training and held-out images"
+            yield f"{counted(self.copies)} are copies of another file: equal images stand on one side of the split"
         if small := int((self.sizes.min(1) < size).sum()):
             yield f"{small} are smaller than {size} pixels, and are enlarged"
         short, long = self.sizes.min(1), self.sizes.max(1)
