@@ -249,7 +249,7 @@ def test_folders_are_classes_where_they_are_meant_so(tmp_path: Path, case: Folde
         (tmp_path / name).write_bytes(saved(PHOTO) if name in case.pictures or name.endswith(".png") else b"no picture")
     source = sources.load(settings(tmp_path))
     assert (source.classes, source.left_out) == (case.classes, case.left_out)
-    assert (source.labels.tolist() if source.labels is not None else []) == case.labels
+    assert (source.labels.tolist() if source.labels is not None else []) == list(case.labels)
     assert source.notes == ((case.note.format(tmp_path),) if case.note else ())
     assert sources.labels_in(settings(tmp_path))[0] == (None if case.classes is None else len(case.classes))
 
@@ -281,7 +281,7 @@ def test_classes_of_an_array_are_those_that_occur(tmp_path: Path, case: Labels) 
     np.savez(path, images=np.stack([RGB] * 4), **case.arrays)
     source = sources.load(settings(path, source="array"))
     assert source.classes == case.classes and source.notes == tuple(note.format(path) for note in case.notes)
-    assert (source.labels.tolist() if source.labels is not None else []) == case.labels
+    assert (source.labels.tolist() if source.labels is not None else []) == list(case.labels)
     assert sources.labels_in(settings(path, source="array"))[0] == (case.classes and len(case.classes))
 
 
