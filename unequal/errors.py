@@ -1,6 +1,8 @@
 """Errors that a user is meant to read, each in one line, and the libraries that an installation lacks."""
 
 import json
+import re
+import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
@@ -11,6 +13,21 @@ class UserError(Exception):
     Stages print the line and exit with status 1; a library user may catch it.
     """
 
+    def __str__(self) -> str:
+        """The line; it may quote a file of somebody else, whose text must not write lines or move a cursor."""
+        return plain(super().__str__())
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines, each as one: line breaks and escapes within are shown as text. All that is printed goes this way."""
+    with_blanks = (escaped(str(line).expandtabs()) for line in lines)
+    print(*with_blanks, sep="\n", file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def escaped(text: str) -> str:
+    """Escape characters that a terminal does not show or takes for a command, line breaks among them."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
 
 def one_line(error: BaseException) -> str:
     """Return an exception's message without line breaks."""
@@ -18,15 +35,22 @@ def one_line(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an exception's message; its kind where it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """Return the first line of an exception's message, with the next one where it ends in a colon; else its kind.
+
+    Sentences that advise to load a file without safety are left out.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    sentences = re.split(r"(?<=[.;!?]) ", plain(" ".join(lines[: 2 if lines[0].endswith(":") else 1])))
+    return " ".join(one for one in sentences if not UNSAFE.search(one)) or type(error).__name__
 
 
 def plain(text: str) -> str:
     """Put a text into one line, and escape characters that a terminal does not show or takes for a command."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in " ".join(text.split()))
+    return escaped(" ".join(text.split()))
 
 
+#: Words of advice to unpickle a file, or to run code of a model's folder.
+UNSAFE = re.compile("weights_only|allow_pickle|use_safetensors|safe_serialization|trust_remote_code|arbitrary code")
 DISTRIBUTION = "unequal"
 
 

@@ -119,7 +119,7 @@ def test_weights_that_were_altered_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="dinov2: altered or cut short since the extractor was built"):
         BuiltExtractor.load(tmp_path)
     (config.parent / TENSORS).write_bytes(b"")
-    with pytest.raises(UserError, match=r"^.*dinov2: no weights of a Dinov2Model \(.*header"):
+    with pytest.raises(UserError, match=r"^.*dinov2 holds no Dinov2Model: .*header"):
         network_of(extractor, 32, CPU)
     with pytest.raises(UserError, match=rf"{FACTS}: weights 'None'; build the extractor again"):
         built(tmp_path, weights=None)

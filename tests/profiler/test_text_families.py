@@ -22,7 +22,7 @@ from diffusers import (
 from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unequal.errors import UserError
@@ -104,6 +104,75 @@ def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path
         "velocity": lambda: x_t + alpha * answer,
     }[found.document.prediction]()
     assert np.isclose(found.model["train"][k, draw], float((epsilon - guess).square().mean()), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [("stable_diffusion", "text_encoder"), ("stable_diffusion_3", "text_encoder_3"), ("flux", "text_encoder_2")],
+)
+def test_a_text_encoder_without_a_weight_is_refused(root: Path, tmp_path: Path, kind: str, part: str):
+    shutil.copytree(root / kind, tmp_path / kind)
+    (file,) = (tmp_path / kind / part).glob("*.safetensors")
+    weights = load_file(file)
+    gone = max(name for name in weights if "norm" in name)
+    save_file({name: weight for name, weight in weights.items() if name != gone}, file, metadata={"format": "pt"})
+    asked = replace(config(root, kind, tmp_path / "out"), model=str(tmp_path / kind))
+    with pytest.raises(UserError, match=rf"{kind}: {part} lacks 1 weights of its network: '.*{gone}'$"):
+        profile(asked)
+
+
+TRAP = "from pathlib import Path\nPath({!r}).touch()\nclass Evil: pass\nclass EvilPipeline: pass\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"text_encoder": ["evil", "Evil"]},
+            r"model_index.json: text_encoder: 'evil'; allowed: diffusers, transformers",
+        ),
+        ({"unet": ["evil", "Evil"]}, r"model_index.json: unet: 'evil'; allowed: diffusers, transformers"),
+        ({"safety_checker": ["evil", "Evil"]}, r"model_index.json: safety_checker: 'evil'; allowed: diffusers"),
+        ({"scheduler": ["os", "system"]}, r"model_index.json: scheduler: 'os'; allowed: diffusers, transformers"),
+        ({"tokenizer": ["evil.evil", "Evil"]}, r"model_index.json: tokenizer: 'evil.evil'; allowed"),
+        ({"tokenizer": ["transformers", "\x1b[2J\nEvil"]}, r"tokenizer: no class '\\x1b\[2J Evil' in 'transformers'$"),
+        ({"_class_name": ["evil", "EvilPipeline"]}, "its model_index.json names no class of diffusers"),
+    ],
+)
+def test_no_code_of_a_folder_is_run(root: Path, tmp_path: Path, changes: dict[str, Any], said: str):
+    folder, sprung = tmp_path / "model", tmp_path / "sprung"
+    shutil.copytree(root / "stable_diffusion", folder)
+    for place in (folder, *(part for part in folder.iterdir() if part.is_dir())):
+        (place / "evil.py").write_text(TRAP.format(str(sprung)))
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps(index | changes))
+    with pytest.raises(UserError, match=said) as refusal:
+        profile(replace(config(root, "stable_diffusion", tmp_path / "out"), model=str(folder)))
+    assert str(refusal.value).isprintable()
+    assert not sprung.exists()
+
+
+def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root: Path, tmp_path: Path):
+    """As the folders of Stable Diffusion 1 name it, a part that no profile reads."""
+    folder = tmp_path / "model"
+    shutil.copytree(root / "stable_diffusion", folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    named = {"safety_checker": ["stable_diffusion", "StableDiffusionSafetyChecker"]}
+    (folder / "model_index.json").write_text(json.dumps(index | named))
+    asked = replace(config(root, "stable_diffusion", tmp_path / "out"), model=str(folder))
+    assert np.isfinite(profile(asked).model["train"]).all()
+
+
+def test_a_kernel_that_a_text_encoder_names_is_refused(root: Path, tmp_path: Path):
+    folder = tmp_path / "model"
+    shutil.copytree(root / "stable_diffusion", folder)
+    config_file = folder / "text_encoder/config.json"
+    content = json.loads(config_file.read_text())
+    config_file.write_text(json.dumps(content | {"attn_implementation": "nobody/a-kernel"}))
+    with pytest.raises(
+        UserError, match=r"attn_implementation: nobody/a-kernel names code on the Hub, which is not run"
+    ):
+        profile(replace(config(root, "stable_diffusion", tmp_path / "out"), model=str(folder)))
 
 
 def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(root: Path, tmp_path: Path):

@@ -4,9 +4,6 @@ Images are brought to its size as EDM2's code does it (2312.02696), and position
 on the scale of published ones. The network is that of transformers; nothing is downloaded, and no code comes with it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from logging import CRITICAL
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unequal.errors import UserError, needs, one_line
+from unequal.errors import UserError, needs
 from unequal.files import json_or_none
+from unequal.models.foreign import load_whole, quiet
 
 #: All that is read of a folder.
 CONFIG, TENSORS = "config.json", "model.safetensors"
@@ -28,8 +26,6 @@ SIDE = 224
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 #: DINOv2's code stretches its positions to so much more than the patches of a side.
 OFFSET = 0.1
-#: Characters of a reason that may be as long as a list of what a config.json may hold.
-QUOTED = 200
 
 
 class Dinov2(nn.Module):
@@ -90,18 +86,18 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
         MissingExtra: transformers is not installed.
     """
     needs(__name__, "profile", "transformers")
-    with errors_in_one_line(place):
+    with quiet(transformers=True):
         from transformers import Dinov2Model
 
-        network, loading = Dinov2Model.from_pretrained(
+        network = load_whole(
+            Dinov2Model,
             str(folder),
+            place,
             local_files_only=True,
-            use_safetensors=True,
             attn_implementation="sdpa",  # a config.json may name a kernel, which would be downloaded
-            ignore_mismatched_sizes=True,  # those are reported, and are refused below
-            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # those are reported, and are refused
+            exact=True,
         )
-    check_whole(loading, place)
     check_sizes(network.config, place)
     return Dinov2(network.float().eval().requires_grad_(False))
 
@@ -118,16 +114,6 @@ def check_files(folder: Path, place: str) -> None:
         raise UserError(f"{place}: {CONFIG} {kind_found}; allowed: {MODEL_TYPE!r}")
 
 
-def check_whole(loading: dict[str, Any], place: str) -> None:
-    """Raise UserError where weights are not just those of the network of their config.json."""
-    for what, names in (("lacks", loading["missing_keys"]), ("has no place for", loading["unexpected_keys"])):
-        if names:
-            raise UserError(f"{place}: {what} '{min(names)}', by its {CONFIG}; allowed: all weights of a Dinov2Model")
-    if other := sorted(loading["mismatched_keys"]):
-        name, has, needed = other[0]
-        raise UserError(f"{place}: '{name}' has the shape {list(has)}, and {list(needed)} by its {CONFIG}")
-
-
 def check_sizes(config: Any, place: str) -> None:
     """Raise UserError where a network cannot see square images of three channels, cut into whole patches."""
     size, patch, channels = config.image_size, config.patch_size, config.num_channels
@@ -137,19 +123,3 @@ def check_sizes(config: Any, place: str) -> None:
         raise UserError(f"{place}: image_size: {size}; allowed: a number, {patch} or more")
     if channels != 3:
         raise UserError(f"{place}: num_channels: {channels}; allowed: 3")
-
-
-@contextmanager
-def errors_in_one_line(place: str) -> Iterator[None]:
-    """Have whatever transformers raises end in one line, and keep its log and its bars back."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.set_verbosity(CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    except Exception as error:  # of what is no network, transformers, safetensors and PyTorch say so in many ways
-        raise UserError(f"{place}: no weights of a Dinov2Model ({one_line(error)[:QUOTED]})") from None
-    finally:
-        logging.set_verbosity(level)

@@ -6,7 +6,7 @@ are blurred, but it takes a minute.
 """
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from unequal.data.prepared import tensor_of, to_model_range, to_uint8
-from unequal.errors import UserError, first_line
+from unequal.errors import UserError
 from unequal.files import content_hash
 from unequal.models.folder import ModelRecord
-from unequal.models.weights import check_finite
+from unequal.models.foreign import find_network
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
 from unequal.settings.values import located
@@ -131,20 +131,9 @@ def find_net(source: str, revision: str | None = None) -> Net:
 
     Raises UserError where there is none that loads, or its weights are not finite.
     """
-    reasons = []
-    for subfolder in SUBFOLDERS:
-        try:
-            kind = AutoencoderKL.load_config(source, subfolder=subfolder, revision=revision)["_class_name"]
-            if kind in KINDS:
-                net = KINDS[kind].from_pretrained(source, subfolder=subfolder, revision=revision)
-                check_finite(net.state_dict(), f"autoencoder: '{source}'")
-                return net
-            reasons.append(f"it is a {kind}")
-        except UserError:
-            raise
-        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
-            reasons.append(first_line(error))
-    raise UserError(f"autoencoder: '{source}' holds no {' or '.join(KINDS)} that loads: {reasons[0]}")
+    # Older ones lie on the Hub as pickles alone, of which diffusers reads tensors.
+    options = {"revision": revision, "use_safetensors": None}
+    return cast(Net, find_network(KINDS, source, f"autoencoder: '{source}'", SUBFOLDERS, **options))
 
 
 def check_origin(record: ModelRecord, folder: Path) -> None:

@@ -1,30 +1,33 @@
 """Folders of diffusers' pipelines, and pipelines on the Hub: their index, configurations and parts.
 
-Nothing is unpickled, and no code of theirs is run: classes are those of diffusers and transformers,
-weights safetensors.
+Nothing is unpickled, and no code of theirs is run, whatever the version of diffusers: an index may name classes of
+diffusers and transformers alone, and no library reads it. Weights are safetensors.
 """
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from logging import CRITICAL
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers.utils import logging
 from safetensors import safe_open
 from torch import nn
 
-from unequal.errors import UserError, plain
+from unequal.errors import UserError, first_line
 from unequal.files import read_json, settings_hash
-from unequal.models.weights import check_finite
+from unequal.models.foreign import load_whole, quiet
 from unequal.settings.values import HUB_ID
 
 INDEX = "model_index.json"
 #: How a part that a pipeline does without stands in its index.
 NO_CLASS = (None, None)
+#: Libraries that an index may name.
+LIBRARIES = ("diffusers", "transformers")
+#: Where diffusers has classes of its own pipelines, by whose names an index calls them.
+PIPELINES = "diffusers.pipelines"
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class PipelineFolder:
         index = read_json(path / INDEX)
         if not isinstance(index, dict) or not isinstance(index.get("_class_name"), str):
             raise UserError(f"{name}: no diffusion pipeline: its {INDEX} names no class of diffusers")
+        check_index(index, name)
         return cls(name, path, index)
 
     @property
@@ -93,26 +97,48 @@ class PipelineFolder:
 
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""
-        with errors_in_one_line(f"{self.name}: {part}"):
-            net, loading = kind.from_pretrained(
+        texts = kind.__module__.startswith("transformers.")
+        with quiet(transformers=True):
+            net = load_whole(
+                kind,
                 str(self.path),
+                f"{self.name}: {part}",
                 subfolder=part,
-                use_safetensors=True,
-                torch_dtype=dtype,
-                output_loading_info=True,
                 local_files_only=True,
+                **{"dtype" if texts else "torch_dtype": dtype},
             )
-        if missing := sorted(loading["missing_keys"]):
-            raise UserError(f"{self.name}: {part}: lacks {len(missing)} weights of its network: '{missing[0]}'")
-        check_finite(net.state_dict(), f"{self.name}: {part}")
-        net.eval().requires_grad_(False)
-        asked: nn.Module = net
-        return asked
+        return net.eval().requires_grad_(False)
+
+    def part_class(self, part: str) -> type[Any]:
+        """The class of a part, of diffusers or transformers. Raises UserError where there is none of that name."""
+        library, name = self.index[part]
+        kind = getattr(import_module(library), name, None) if library in LIBRARIES else None
+        if not isinstance(kind, type):
+            raise UserError(f"{self.name}: {INDEX}: {part}: no class '{name}' in '{library}'")
+        return kind
+
+    def other_part(self, part: str) -> Any:
+        """A part without weights, a tokenizer or a scheduler."""
+        with errors_in_one_line(f"{self.name}: {part}"):
+            return self.part_class(part).from_pretrained(str(self.path / part), local_files_only=True)
 
     def fingerprint(self, *parts: str) -> str:
         """A hash of the files of some parts, or of all: of their names, sizes and times, since weights may be large."""
         folders = [self.path / part for part in parts] or [self.path]
         return settings_hash([described(file, self.path) for one in folders for file in files_of(one)])
+
+
+def check_index(index: dict[str, Any], name: str) -> None:
+    """Raise UserError where an index names another library: diffusers may take it for a file of the folder to run."""
+    for part, value in index.items():
+        if isinstance(value, list) and value and value[0] is not None and not of_libraries(value[0]):
+            raise UserError(f"{name}: {INDEX}: {part}: {value[0]!r}; allowed: {', '.join(LIBRARIES)}")
+
+
+def of_libraries(name: object) -> bool:
+    """Check a library's name: an allowed one, or a package of diffusers' own pipelines."""
+    known = isinstance(name, str) and name.isidentifier()
+    return known and (name in LIBRARIES or find_spec(f"{PIPELINES}.{name}") is not None)
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -131,8 +157,11 @@ def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
     with errors_in_one_line(f"{source}: no such folder, and none from the Hub"):
         # Its class comes with others that warn of what they miss.
         from diffusers import DiffusionPipeline
+        from huggingface_hub import hf_hub_download
 
         try:
+            index = read_json(Path(hf_hub_download(owner_and_name, INDEX, revision=revision)))
+            check_index(index if isinstance(index, dict) else {}, source)
             return Path(DiffusionPipeline.download(owner_and_name, revision=revision, use_safetensors=True))
         except OSError as error:  # what it says at last is of this machine's cache, its cause what the Hub said
             raise (error.__cause__ or error) from None
@@ -141,27 +170,10 @@ def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
 @contextmanager
 def errors_in_one_line(place: str) -> Iterator[None]:
     """Have whatever a library raises end in one line, and keep its log, warnings and bars back."""
-    from transformers.utils import logging as of_transformers
-
-    level, of_texts = logging.get_verbosity(), of_transformers.get_verbosity()
-    logging.set_verbosity(CRITICAL)  # errors are logged and raised
-    of_transformers.set_verbosity(CRITICAL)
-    logging.disable_progress_bar()
-    of_transformers.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with quiet(transformers=True):
+        try:
             yield
-    except UserError:
-        raise
-    except Exception as error:  # of what is no network, diffusers, transformers and PyTorch say so in many ways
-        raise UserError(f"{place}: {gist(error)}") from None
-    finally:
-        logging.set_verbosity(level)
-        of_transformers.set_verbosity(of_texts)
-
-
-def gist(error: BaseException) -> str:
-    """The first line of what an exception says, with the next one where it ends in a colon; else its kind."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return plain(" ".join(lines[: 2 if lines[0].endswith(":") else 1]))
+        except UserError:
+            raise
+        except Exception as error:  # of what is no network, diffusers, transformers and PyTorch say so in many ways
+            raise UserError(f"{place}: {first_line(error)}") from None

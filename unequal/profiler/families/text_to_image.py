@@ -1,7 +1,8 @@
 """Text-to-image networks: Stable Diffusion 1, 2 and XL, Stable Diffusion 3 (2403.03206) and Flux."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,8 +21,7 @@ from unequal.profiler.shard_cache import Rows
 #: Names of encoded captions.
 TEXTS, POOLED = "prompt_embeds", "pooled_prompt_embeds"
 #: Beginnings of the names of parts that captions go through.
-TEXT_ENCODER = "text_encoder"
-ENCODERS = (TEXT_ENCODER, "tokenizer")
+TEXT_ENCODER, TOKENIZER = "text_encoder", "tokenizer"
 #: Endings of the names of the first of a LoRA's two matrices, one pair a layer.
 DOWN = (".lora_A.weight", ".down.weight")
 
@@ -47,10 +47,7 @@ class TextToImage(Family):
 
     def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
         # Some pipelines read the network's configuration, and nothing else of it.
-        pipe = self.pipe(self.without_weights(dtype), True, dtype)
-        for name, part in pipe.components.items():
-            if name.startswith(TEXT_ENCODER) and part is not None:
-                part.to(device)
+        pipe = self.pipe(self.without_weights(dtype), self.text_parts(device, dtype))
 
         @torch.no_grad()
         def encode(texts: Sequence[str]) -> Rows:
@@ -72,15 +69,27 @@ class TextToImage(Family):
         with errors_in_one_line(self.pipeline.name):
             return getattr(diffusers, self.pipeline.index["_class_name"])
 
-    def pipe(self, net: nn.Module, with_texts: bool, dtype: torch.dtype) -> Any:
-        """The pipeline around a network, with its text encoders or without, and without other large parts."""
-        kept = ("scheduler", *(name for name in self.pipeline.parts if with_texts and name.startswith(ENCODERS)))
-        left_out = {name: None for name, value in self.pipeline.index.items() if isinstance(value, list)}
-        others = {name: None for name in left_out if name not in kept} | {self.part: net}
-        with errors_in_one_line(f"{self.pipeline.name}: text encoders"):
-            return self.pipeline_kind.from_pretrained(
-                str(self.pipeline.path), **others, torch_dtype=dtype, use_safetensors=True, local_files_only=True
-            )
+    def text_parts(self, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+        """Text encoders on a device, and tokenizers. Raises UserError where one is not whole."""
+        found: dict[str, Any] = {}
+        for part in self.pipeline.parts:
+            if part.startswith(TEXT_ENCODER):
+                found[part] = self.pipeline.network(part, self.pipeline.part_class(part), dtype).to(device)
+            elif part.startswith(TOKENIZER):
+                found[part] = self.pipeline.other_part(part)
+        return found
+
+    def pipe(self, net: nn.Module, texts: Mapping[str, Any]) -> Any:
+        """The pipeline around a network and what captions go through, without other large parts.
+
+        Made by its class, not by its loader, which would read the index and may run code of the folder.
+        """
+        parts = {name: None for name, value in self.pipeline.index.items() if isinstance(value, list)}
+        parts |= {self.part: net, "scheduler": self.pipeline.other_part("scheduler")} | dict(texts)
+        flags = {name: value for name, value in self.pipeline.index.items() if isinstance(value, bool)}
+        with errors_in_one_line(self.pipeline.name):
+            known = signature(self.pipeline_kind.__init__).parameters
+            return self.pipeline_kind(**{name: one for name, one in (parts | flags).items() if name in known})
 
     def check_adapter(self, lora: Path) -> None:
         with errors_in_one_line(f"--lora {lora}"):
@@ -98,7 +107,7 @@ class TextToImage(Family):
             raise UserError(f"--lora {lora}: {theirs - ours} of its {theirs} layers are none of the {self.title}'s")
 
     def adapt(self, net: nn.Module, lora: Path) -> None:
-        pipe = self.pipe(net, False, next(net.parameters()).dtype)
+        pipe = self.pipe(net, {})
         with errors_in_one_line(f"--lora {lora}"):
             pipe.load_lora_weights(str(lora), use_safetensors=True, local_files_only=True)
         net.eval().requires_grad_(False)

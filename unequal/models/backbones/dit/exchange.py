@@ -15,16 +15,16 @@ import torch
 from diffusers.models.embeddings import get_2d_sincos_pos_embed
 from torch import Tensor
 
-from unequal.errors import UserError, first_line
+from unequal.errors import UserError
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
-from unequal.models.backbones.schedulers import check_beside, write_flow
+from unequal.models.backbones.schedulers import check_beside, on_hub_or_here, write_flow
+from unequal.models.foreign import find_network
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import State, check_finite, read_state
 from unequal.settings.condition import DroppedLabels
 from unequal.settings.network import DiT
 from unequal.settings.schedule import FlowSchedule
-from unequal.settings.values import located
 
 #: What each code's networks answer, and on which schedule, by its published training.
 PREDICTIONS, SCHEDULES = {"dit": "epsilon", "sit": "velocity"}, {"dit": "linear", "sit": "flow"}
@@ -160,24 +160,10 @@ def pretrained_transformer(source: str) -> tuple[Any, dict[str, Tensor]]:
     """diffusers' transformer of a folder or on the Hub, and its weights. Raises UserError where there is none."""
     from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
 
-    place = located(source, "network.pretrained")
-    folder, revision = (str(place), None) if isinstance(place, Path) else place
-    for subfolder in SUBFOLDERS:
-        try:
-            kind = DiTTransformer2DModel.load_config(folder, subfolder=subfolder, revision=revision)["_class_name"]
-            if kind != DIFFUSERS:
-                raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {DIFFUSERS}")
-            net, loading = DiTTransformer2DModel.from_pretrained(
-                folder, subfolder=subfolder, revision=revision, use_safetensors=True, output_loading_info=True
-            )
-            if missing := sorted(loading["missing_keys"]):
-                raise UserError(f"network.pretrained: '{source}' lacks '{missing[0]}'")
-            return net, {name: tensor.float() for name, tensor in net.state_dict().items()}
-        except UserError:
-            raise
-        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
-            reason = first_line(error)
-    raise UserError(f"network.pretrained: '{source}' holds no {DIFFUSERS}: {reason}")
+    place, revision = on_hub_or_here(source)
+    where = f"network.pretrained: '{source}'"
+    net = find_network({DIFFUSERS: DiTTransformer2DModel}, place, where, SUBFOLDERS, revision=revision)
+    return net, {name: tensor.float() for name, tensor in net.state_dict().items()}
 
 
 def check_alike(tensors: list[Tensor], source: str) -> None:

@@ -1,14 +1,14 @@
 """UNet2DModels from and for elsewhere: trained networks from diffusers, the Hub or OpenAI, and export to diffusers."""
 
 from pathlib import Path
+from typing import cast
 
-from diffusers.utils import logging
-
-from unequal.errors import UserError, first_line
+from unequal.errors import UserError
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.schedulers import FLOW, check_beside, disagreement, on_hub_or_here, write_flow
 from unequal.models.backbones.unet2d.backbone import HEADS, UNet2DModel, restore_heads
 from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.foreign import find_network
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import check_finite
 from unequal.settings.condition import Unconditional
@@ -58,37 +58,9 @@ def load_diffusers(source: str, dropout: float) -> UNet2DModel:
     Its config may hold another dropout, from its own training; the settings' is for further training.
     """
     place, revision = on_hub_or_here(source)
-    for subfolder in (None, "unet"):
-        try:
-            return restore_heads(whole_network(source, place, subfolder, revision, dropout))
-        except UserError:
-            raise
-        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
-            reason = first_line(error)
-    raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
-
-
-def whole_network(source: str, place: str, subfolder: str | None, revision: str | None, dropout: float) -> UNet2DModel:
-    """Load by diffusers. Raises UserError for another class or missing weights, of which diffusers only warns."""
-    kind = UNet2DModel.load_config(place, subfolder=subfolder, revision=revision)["_class_name"]
-    if kind != UNet2DModel.__name__:
-        raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {UNet2DModel.__name__}")
-    level = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        net, loading = UNet2DModel.from_pretrained(
-            place,
-            subfolder=subfolder,
-            revision=revision,
-            use_safetensors=True,
-            output_loading_info=True,
-            dropout=dropout,
-        )
-    finally:
-        logging.set_verbosity(level)
-    if missing := sorted(loading["missing_keys"]):
-        raise UserError(f"network.pretrained: '{source}' lacks {len(missing)} weights of its network: '{missing[0]}'")
-    return net
+    kinds, where = {UNet2DModel.__name__: UNet2DModel}, f"network.pretrained: '{source}'"
+    net = find_network(kinds, place, where, (None, "unet"), revision=revision, dropout=dropout)
+    return restore_heads(cast(UNet2DModel, net))
 
 
 def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
