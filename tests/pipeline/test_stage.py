@@ -213,10 +213,10 @@ def swallowed() -> None:
 
 
 @pytest.mark.parametrize("action", [terminated, swallowed])
-def test_termination_ends_with_143_quietly(capsys: pytest.CaptureFixture[str], action: Callable[[], None]) -> None:
+def test_termination_ends_with_143_and_one_line(capsys: pytest.CaptureFixture[str], action: Callable[[], None]) -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert status(and_then(action)) == 143
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "test_stage: stopped; the same command goes on\n"
     assert signal.getsignal(signal.SIGTERM) is before
     assert Recorder.calls[-1] == ("finish", "KILLED")
 
