@@ -1,11 +1,12 @@
 """Gate of the pipeline: check params.yaml as a whole before anything runs."""
 
-from unequal.data.labels import check_labels
+from unequal.data.labels import check_images, check_labels
+from unequal.evaluation.weights import check_weights
 from unequal.pipeline.gate import gate
 from unequal.pruning.reach import check_reach
 from unequal.settings.params import Params
 
-main = gate(__file__, Params, check_labels, check_reach)
+main = gate(__file__, Params, check_labels, check_images, check_weights, check_reach)
 
 if __name__ == "__main__":
     main()

@@ -72,7 +72,12 @@ def as_process(stage: Stage, *options: str) -> Ended:
 
 
 def check_refused(
-    stage: Stage, *options: str, said: str, outputs: Sequence[str] = (), run: Callable[..., Ended] = in_process
+    stage: Stage,
+    *options: str,
+    said: str,
+    outputs: Sequence[str] = (),
+    run: Callable[..., Ended] = in_process,
+    several: bool = False,
 ) -> None:
     """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind.
 
@@ -81,6 +86,7 @@ def check_refused(
         said: words of the line.
         outputs: paths that the stage would write; what stands there has to stay.
         run: how it is started.
+        several: there may be further lines.
     """
     for output in map(Path, outputs):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -88,10 +94,10 @@ def check_refused(
     before = standing()
     ended = run(stage, *options)
     assert ended.status == 1, ended.said
-    line = ended.said.removesuffix("\n")
-    assert line.isprintable() and line != ended.said, ended.said
-    assert line.startswith(f"{stage.__name__.rpartition('.')[2]}: "), line
-    assert said in line, line
+    *lines, end = ended.said.split("\n")
+    assert end == "" and all(line.isprintable() for line in lines), ended.said
+    assert all(line.startswith(f"{stage.__name__.rpartition('.')[2]}: ") for line in lines), lines
+    assert said in ended.said if several else len(lines) == 1 and said in lines[0], lines
     assert standing() == before, "files have changed"
     assert half_written() == []
 

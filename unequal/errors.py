@@ -29,6 +29,14 @@ def escaped(text: str) -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
+class UserErrors(UserError):
+    """Several errors, each in one line."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
 def one_line(error: BaseException) -> str:
     """Return an exception's message without line breaks."""
     return plain(str(error)) or type(error).__name__

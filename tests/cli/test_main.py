@@ -48,7 +48,6 @@ def empty(project: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("check", "params.yaml: "),
         ("estimate --size", "params.yaml: "),
         ("sample base", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
@@ -86,6 +85,13 @@ def test_a_reader_that_leaves_ends_a_command_without_a_word():
         writer.stdout.close()
         assert writer.stderr.read() == b""
     assert writer.returncode == 0
+
+
+def test_check_lists_all_that_is_wrong(empty: Path):
+    called = call("check")
+    assert (called.status, called.out) == (1, "")
+    assert "Error: params.yaml: network: Field required\n" in called.error
+    assert all(line.startswith("Error: params.yaml: ") for line in called.error.splitlines())
 
 
 def test_a_sound_params_file_is_so():

@@ -8,8 +8,8 @@ import pytest
 from params_files import edited
 from PIL import Image
 
-from unequal.data.labels import check_labels
-from unequal.errors import UserError
+from unequal.data.labels import check_images, check_labels
+from unequal.errors import UserError, UserErrors
 from unequal.settings.params import Params
 
 DEFAULT = Path(__file__).parents[2] / "params.yaml"
@@ -42,6 +42,24 @@ def test_a_classifier_needs_labels(places: Path, name: str) -> None:
         check_labels(params(places / name))
     assert f"data.path: {places / name} has no labels" in str(no.value)
     check_labels(params(places / name, extractor=INCEPTION))
+
+
+def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path: Path) -> None:
+    np.save(tmp_path / "forty.npy", np.zeros((40, 8, 8), np.uint8))
+    few = params(tmp_path / "forty.npy", **{"evaluation.allow_singular": False})  # 20 are trained on
+    with pytest.raises(UserErrors) as refusal:
+        check_images(few)
+    singular, subset = refusal.value.lines
+    assert singular.startswith(
+        "params.yaml: evaluation.allow_singular: false; half of 20 real images, of 40 in data.path"
+    )
+    assert (
+        subset == "params.yaml: evaluation.kid_subset: 500; allowed for 20 real images, of 40 in data.path: at most 20"
+    )
+    check_images(params(tmp_path / "forty.npy", **{"evaluation.kid_subset": 20}))
+    np.save(tmp_path / "five.npy", np.zeros((5, 8, 8), np.uint8))
+    with pytest.raises(UserErrors, match=r"^params\.yaml: data\.holdout: 0\.5: holds out 2 of 5 images; allowed: "):
+        check_images(params(tmp_path / "five.npy"))
 
 
 @pytest.mark.parametrize("name", ["labelled", "labelled.npz"])

@@ -28,7 +28,7 @@ def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPat
     own = ROOT.joinpath(*folder.parts[:2], "stages/check_params.py")
     package = ".".join(folder.parts[:2]) if own.exists() else "unequal.comparison"
     main = importlib.import_module(f"{package}.stages.check_params".lstrip(".")).main
-    edited(ROOT / folder / "params.yaml", {"colour": "red"}, here)
+    edited(ROOT / folder / "params.yaml", {"colour": "red"} | DIGITS, here)
     result = CliRunner().invoke(main, [])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
     assert result.output.startswith("check_params: params.yaml: colour: unknown key; allowed here: seed, runtime, data")

@@ -117,7 +117,7 @@ BAD: dict[str, Bad] = {
 @table(BAD)
 def test_bad_settings_do_not_pass_the_gate(bad: Bad) -> None:
     bad.spoil()
-    check_refused(check_params, said=bad.said, outputs=["artifacts/params_checked.json"])
+    check_refused(check_params, said=bad.said, outputs=["artifacts/params_checked.json"], several=True)
 
 
 @pytest.mark.slow

@@ -18,16 +18,13 @@ params_file = click.argument("params_file", type=FILE, default="params.yaml")
 @click.command()
 @params_file
 def check(params_file: Path) -> None:
-    """Check PARAMS_FILE as a whole: keys, values, combinations, paths, labels, limits of pruning."""
-    from unequal.data.labels import check_labels
-    from unequal.pipeline.params_files import read_params
-    from unequal.pipeline.sources import check_sources
-    from unequal.pruning.reach import check_reach
+    """Check PARAMS_FILE as a whole: keys, values, combinations, paths, images, labels, limits of pruning.
 
-    params = read_params(params_file)
-    check_sources(params_file)
-    check_labels(params)
-    check_reach(params)
+    All problems are listed, a line each.
+    """
+    from unequal.pipeline.params_files import check_params
+
+    check_params(params_file)
     click.echo(f"{params_file}: sound")
 
 

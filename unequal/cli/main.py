@@ -79,7 +79,7 @@ def run(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         fail(error.format_message(), error.exit_code)
     except UserError as error:
-        fail(str(error))
+        fail(str(error).replace("\n", "\nError: "))
     except OSError as error:  # a full disk, a folder that may not be written to
         fail(one_line(error))
     except Stopped as stopped:

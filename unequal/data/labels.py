@@ -1,10 +1,38 @@
-"""Whether data have the labels that the settings ask for, as far as that is known before they are prepared."""
+"""Whether data have the images and labels that the settings ask for, as far as that is known beforehand."""
 
+from unequal.data.preparation import loaded, training_images
 from unequal.data.sources import labels_in
-from unequal.errors import UserError
+from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
 from unequal.settings.strict import PARAMS
+
+
+def check_images(params: Core) -> None:
+    """Raise UserErrors where a folder or an array has too few images for the held-out share, or for FID."""
+    if params.data.source not in ("folder", "array"):
+        return
+    count, problems = len(loaded(params.data).images), list[str]()
+    try:
+        trained = training_images(count, params.data.holdout)
+    except UserError as error:
+        raise UserErrors([f"{PARAMS}: {error}"]) from None
+    if not isinstance(params, Scored):
+        return
+    scored, features = params.evaluation, params.extractor.features
+    real = trained if scored.against == "train" else count - trained
+    what = f"{real} real images, of {count} in data.path"
+    half = real // 2 if scored.against == "train" else real
+    if half < features and not scored.allow_singular:
+        problems.append(
+            f"evaluation.allow_singular: false; half of {what} are fewer than extractor.features {features}: FID's "
+            "covariance is singular; use more images or fewer features, or set it to true"
+        )
+    for key, most in (("kid_subset", real), ("neighbourhood", real - 1)):
+        if (value := getattr(scored, key)) > most:
+            problems.append(f"evaluation.{key}: {value}; allowed for {what}: at most {most}")
+    if problems:
+        raise UserErrors([f"{PARAMS}: {problem}" for problem in problems])
 
 
 def check_labels(params: Core) -> None:

@@ -1,9 +1,11 @@
 """Gate of a graph: check its params.yaml as a whole before anything runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from unequal.errors import UserError, UserErrors
 from unequal.files import write_json
 from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
@@ -11,6 +13,7 @@ from unequal.settings.core import Core
 from unequal.settings.strict import StageSettings
 
 P = TypeVar("P", bound=Core)
+Check = Callable[[Any], None]
 
 
 class Settings(StageSettings):
@@ -18,18 +21,47 @@ class Settings(StageSettings):
 
 
 class Gate(StageCommand):
-    """A gate as a program; `model` is what a params file as a whole is read by."""
+    """A gate as a program.
 
-    def __init__(self, function: Callable[..., None], program: Path, model: type[Core]) -> None:
+    Attributes:
+        model: what a params file as a whole is read by.
+        checks: raise UserError for settings of data and networks that a later stage would refuse.
+    """
+
+    def __init__(
+        self, function: Callable[..., None], program: Path, model: type[Core], checks: Sequence[Check]
+    ) -> None:
         super().__init__(function, Settings, program=program)
-        self.model = model
-
-    def read(self, path: Path) -> Core:
-        """Read and check a params file as a whole. Raises UserError."""
-        return self.model.read(path)
+        self.model, self.checks = model, checks
 
 
-def gate(program: str, model: type[P], *checks: Callable[[P], None]) -> Gate:
+def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
+    """Read a params file as a whole and check its settings, its paths, and its settings against what lies there.
+
+    Raises:
+        UserErrors: a line for each problem. Of a file with unsound settings, the checks are left out.
+        UserError: the file is missing, or no YAML.
+    """
+    problems, params = list[str](), None
+    try:
+        params = model.read(path)
+    except UserErrors as errors:
+        problems += errors.lines
+    further: list[Callable[[], None]] = [partial(check_sources, path)]
+    further += [] if params is None else [partial(check, params) for check in checks]
+    for refuse in further:
+        try:
+            refuse()
+        except UserErrors as errors:
+            problems += errors.lines
+        except UserError as error:
+            problems.append(str(error))
+    if params is None or problems:
+        raise UserErrors(list(dict.fromkeys(problems)))
+    return params
+
+
+def gate(program: str, model: type[Core], *checks: Check) -> Gate:
     """Make the stage that refuses a params.yaml with unknown keys, wrong values, or impossible combinations or paths.
 
     Args:
@@ -40,11 +72,8 @@ def gate(program: str, model: type[P], *checks: Callable[[P], None]) -> Gate:
 
     def main(run: Run, settings: Settings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""
-        params = model.read(run.input("params.yaml"))
-        check_sources()
-        for check in checks:
-            check(params)
+        checked(run.input("params.yaml"), model, checks)
         # Equal content at each pass: later stages wait for the gate, but do not go stale with it.
         write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
 
-    return Gate(main, Path(program), model)
+    return Gate(main, Path(program), model, checks)

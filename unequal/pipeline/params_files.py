@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unequal.errors import UserError
-from unequal.pipeline.gate import Gate
+from unequal.pipeline.gate import Gate, checked
 from unequal.settings.core import Core
 from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS, read_yaml
@@ -18,20 +18,35 @@ GATE, COMPARISON_GATE = "check_params", "unequal.comparison.stages.check_params"
 
 
 def read_params(path: Path = PARAMS) -> Core:
-    """Read and check a whole params file.
-
-    The gate that the dvc.yaml in its folder names reads it; without one, a file with a section `comparison` is a
-    comparison's, any other the pipeline's.
+    """Read a whole params file, and check its settings.
 
     Raises:
         UserError: the file is missing or not sound.
     """
+    gate = gate_for(path)
+    return (Params if gate is None else gate.model).read(path)
+
+
+def check_params(path: Path = PARAMS) -> Core:
+    """Read a whole params file, and check all that the gate of its graph does; see `unequal.pipeline.gate.checked`."""
+    from unequal.data.labels import check_images, check_labels
+    from unequal.evaluation.weights import check_weights
+    from unequal.pruning.reach import check_reach
+
+    gate = gate_for(path)
+    if gate is not None:
+        return checked(path, gate.model, gate.checks)
+    return checked(path, Params, (check_labels, check_images, check_weights, check_reach))
+
+
+def gate_for(path: Path) -> Gate | None:
+    """The gate that the dvc.yaml in a params file's folder names; without one, that of comparisons for such a file."""
     graph = path.with_name("dvc.yaml")
     gate = read_yaml(graph)["stages"].get(GATE) if graph.exists() else None
     if gate is not None:
         words = gate["cmd"].split()
-        return gate_of(words[words.index("-m") + 1]).read(path)
-    return gate_of(COMPARISON_GATE).read(path) if "comparison" in read_yaml(path) else Params.read(path)
+        return gate_of(words[words.index("-m") + 1])
+    return gate_of(COMPARISON_GATE) if "comparison" in read_yaml(path) else None
 
 
 def gate_of(module: str) -> Gate:

@@ -210,7 +210,7 @@ def errors_reported(name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        exit_with_line(name, str(error))
+        exit_with_lines(name, getattr(error, "lines", [str(error)]))
     except KeyboardInterrupt:
         report_stop(name)
         sys.exit(128 + signal.SIGINT)
@@ -227,7 +227,7 @@ def errors_reported(name: str) -> Iterator[None]:
             if leave_reason(traceback.format_exc()):
                 sys.exit(1)
             raise
-        exit_with_line(name, refusal)
+        exit_with_lines(name, [refusal])
     finally:
         for one, handler in previous.items():
             signal.signal(one, handler)
@@ -268,11 +268,11 @@ def exit_at_once() -> None:
         os._exit(0)
 
 
-def exit_with_line(name: str, message: str) -> None:
-    """Print one line on stderr and exit with status 1."""
-    line = f"{name}: {plain(message)}"
-    if not leave_reason(line):
-        click.echo(line, err=True)
+def exit_with_lines(name: str, messages: Sequence[str]) -> None:
+    """Print a line for each message on stderr and exit with status 1."""
+    text = "\n".join(f"{name}: {plain(message)}" for message in messages)
+    if not leave_reason(text):
+        click.echo(text, err=True)
     sys.exit(1)
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unequal.errors import UserError, one_line
+from unequal.errors import UserError, UserErrors, one_line
 from unequal.files import content_hash, files_below, read_json, sync_json, write_json
 from unequal.pipeline.workdirs import work_root
 from unequal.saved import read_facts, write_facts
@@ -108,10 +108,16 @@ def state(path: Path) -> str:
 
 
 def check_sources(params: Path = PARAMS) -> None:
-    """Raise UserError where a params file names a missing source; only the params file itself is read."""
+    """Raise UserErrors where a params file names missing sources; only the params file itself is read."""
+    missing = list[str]()
     for source in sources(read_yaml(params)).values():
-        if source.value is not None:
-            located(source.value, f"{params}: {source.key}", params.parent)
+        try:
+            if source.value is not None:
+                located(source.value, f"{params}: {source.key}", params.parent)
+        except UserError as error:
+            missing.append(str(error))
+    if missing:
+        raise UserErrors(missing)
 
 
 def write_sources(graph: Path) -> list[str]:

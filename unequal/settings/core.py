@@ -8,9 +8,10 @@ from pydantic import model_validator
 from unequal.errors import UserError
 from unequal.settings.data import Data
 from unequal.settings.network import AnyNetwork
+from unequal.settings.problems import read_whole
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
+from unequal.settings.strict import PARAMS, Strict
 from unequal.settings.training import Runtime, Training
 from unequal.settings.values import Name, Seed
 
@@ -103,8 +104,8 @@ class Core(Strict):
 
     @classmethod
     def read(cls, path: Path = PARAMS) -> Self:
-        """Read and check a whole params file. Raises UserError."""
-        return validate(cls, read_yaml(path), path)
+        """Read and check a whole params file. Raises UserErrors, a line for each problem."""
+        return read_whole(cls, path)
 
     @property
     def roles(self) -> dict[str, Role]:

@@ -149,8 +149,8 @@ def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
     return value
 
 
-def refuse_renamed(values: Any, path: Path, place: str = "") -> None:
-    """Raise UserError where values, at a dotted key of a file, hold a former key."""
+def renamed(values: Any, place: str = "") -> Iterator[str]:
+    """Yield a line for each former key in values at a dotted key."""
     if isinstance(values, list):
         values = dict(enumerate(values))
     for key, value in values.items() if isinstance(values, dict) else ():
@@ -158,8 +158,8 @@ def refuse_renamed(values: Any, path: Path, place: str = "") -> None:
         for old, new in RENAMED.items():
             if f".{dotted}".endswith(f".{old}"):
                 text = new if isinstance(new, str) else new.get(str(value), f"density: {value}")
-                raise UserError(f"{path}: {dotted}: {plain(repr(value))}: renamed; write {plain(text)}")
-        refuse_renamed(value, path, dotted)
+                yield f"{dotted}: {plain(repr(value))}: renamed; write {plain(text)}"
+        yield from renamed(value, dotted)
 
 
 def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | None = None) -> M:
@@ -168,13 +168,14 @@ def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | Non
         text = json.dumps(with_kinds(model, values), default=str)
     except (TypeError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
-    for name, value in values.items() if isinstance(values, dict) else ():
-        refuse_renamed({(keys or {}).get(name, name): value}, path)
+    named = {(keys or {}).get(name, name): value for name, value in values.items()} if isinstance(values, dict) else {}
+    for line in renamed(named):
+        raise UserError(f"{path}: {line}")
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        message = one_line(error, model, json.loads(text), keys or {})
-        raise UserError(f"{path}: {plain(message)}") from None
+        message, *others = complaints(error, model, json.loads(text), keys or {})
+        raise UserError(f"{path}: {plain(message)}{f' (and {len(others)} more)' if others else ''}") from None
 
 
 def with_kinds(model: type[Strict], values: Any) -> Any:
@@ -191,23 +192,29 @@ def default_kind(annotation: Any) -> str | None:
     return next((field.default for field in fields if not field.is_required()), None)
 
 
-def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:
-    """The first complaint as `key: value: what is allowed`."""
-    complaints = [(place_of(one["loc"], values, one["type"] == "missing"), one) for one in error.errors()]
+def complaints(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> list[str]:
+    """A line for each place with a complaint, as `key: value: what is allowed`; what explains others comes first."""
+    placed = [(place_of(one["loc"], values, one["type"] == "missing"), one) for one in error.errors()]
     # An unknown key explains the missing one next to it, and an item of a list says more than the list.
-    place, first = min(complaints, key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
-    same = [one["msg"] for where, one in complaints if where == place]
-    value = first["input"]
-    message = " or ".join([same[0], *(one.removeprefix("Input should be ") for one in same[1:])])
+    placed.sort(key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
+    by_place: dict[tuple[str, ...], list[Any]] = {}
+    for place, one in placed:
+        if not any(other[: len(place)] == tuple(place) for other in by_place if len(other) > len(place)):
+            by_place.setdefault(tuple(place), []).append(one)
+    return [complaint(list(place), some, model, values, keys) for place, some in by_place.items()]
+
+
+def complaint(place: list[str], some: Sequence[Any], model: type[Strict], values: Any, keys: dict[str, str]) -> str:
+    """One line on what is wrong at a place, of all that pydantic says of it: the members of a union each have a say."""
+    first, value = some[0], some[0]["input"]
+    message = " or ".join([first["msg"], *(one["msg"].removeprefix("Input should be ") for one in some[1:])])
     message = message.removeprefix("Value error, ")
     shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
     if first["type"] == "extra_forbidden":
         shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1], values).model_fields)}"
     if place and place[0] in keys:
         place[0] = keys[place[0]]
-    others = len({tuple(where) for where, _ in complaints}) - 1
-    more = f" (and {others} more)" if others else ""
-    return f"{'.'.join(place) + ': ' if place else ''}{shown}{message}{more}"
+    return f"{'.'.join(place) + ': ' if place else ''}{shown}{message}"
 
 
 def place_of(location: Sequence[str | int], values: Any, missing: bool) -> list[str]:

@@ -1,11 +1,12 @@
 """Gate of a comparison: params.yaml as a whole is sound, before anything runs."""
 
 from unequal.comparison.params import ComparisonParams
-from unequal.data.labels import check_labels
+from unequal.data.labels import check_images, check_labels
+from unequal.evaluation.weights import check_weights
 from unequal.pipeline.gate import gate
 from unequal.pruning.reach import check_reach
 
-main = gate(__file__, ComparisonParams, check_labels, check_reach)
+main = gate(__file__, ComparisonParams, check_labels, check_images, check_weights, check_reach)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""Weights that would have to be downloaded from a host that cannot be reached are missed before a training."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from graph import ROOT
+from params_files import edited
+
+from unequal.errors import UserError
+from unequal.evaluation.weights import check_weights
+from unequal.settings.params import Params
+
+INCEPTION = {"kind": "inception", "weights": None, "features": 2048, "images": 8, "batch_size": 8, "lr": 1.0e-3}
+EDITS: dict[str, Any] = {"extractor": INCEPTION, "evaluation.allow_singular": True}
+
+
+def test_inception_is_at_hand_or_its_host_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: Any) -> None:
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", unreachable)
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    inception = Params.read(edited(ROOT / "params.yaml", EDITS, tmp_path))
+    with pytest.raises(UserError, match=r"^params\.yaml: extractor\.weights: null: .* cannot be reached; name a file"):
+        check_weights(inception)
+    check_weights(Params.read(ROOT / "params.yaml"))  # a classifier needs none
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/weights-inception-2015-12-05-6726825d.pth").touch()  # torch-fidelity's name
+    check_weights(inception)
