@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from unequal.pipeline.fingerprint import fingerprint
+from unequal.code import fingerprint
 
 ROOT = Path(__file__).parents[1]
 #: What stands at an output's place before a stage that is refused, and after it.

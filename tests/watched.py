@@ -16,8 +16,8 @@ import torch
 from dvc.repo import Repo
 from harness.projects import run
 
+from unequal.code import HARNESS, fingerprint
 from unequal.files import content_hash, write_json
-from unequal.pipeline.fingerprint import HARNESS, fingerprint
 from unequal.processes import threads
 from unequal.settings.training import Runtime
 

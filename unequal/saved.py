@@ -19,7 +19,8 @@ from torch import Tensor, uint8
 from unequal.errors import UserError
 from unequal.files import json_or_none, settle, sync, write_json
 
-FACTS, DIGEST = "facts", "digest"
+#: Entry of a file's metadata, and what it holds.
+SAVED, FACTS, DIGEST = "saved", "facts", "digest"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def write_saved(path: Path, saved: Saved) -> None:
     # Always the same name: a later process overwrites the file that a killed one has left.
     temporary = path.with_name(f".{path.name}.new")
     try:
-        save_file(tensors, temporary, metadata={FACTS: facts, DIGEST: digest_of(tensors, facts)})
+        # One entry: safetensors writes several in any order, and equal states have equal bytes.
+        metadata = {SAVED: json.dumps({FACTS: facts, DIGEST: digest_of(tensors, facts)})}
+        save_file(tensors, temporary, metadata=metadata)
         settle(temporary)
         os.replace(temporary, path)
         sync(path.parent)
@@ -59,9 +62,9 @@ def read_saved(path: Path, remedy: str = "delete it to start again") -> Saved:
     """Read a state. Raises UserError, which names the remedy, where it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            metadata = json.loads((file.metadata() or {}).get(SAVED, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{path}: cut short or altered ({error}); {remedy}") from None
     if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
         raise UserError(f"{path}: altered since it was saved; {remedy}")

@@ -156,7 +156,7 @@ def test_references_used_last_stay_stored(extractor: BuiltExtractor, tmp_path: P
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     for number in range(REFERENCES):
         score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", str(number)))
-        os.utime(tmp_path / "cache" / f"{number}.npz", (number, number))
+        os.utime(tmp_path / "cache" / f"{number}.features", (number, number))
     for name in ("0", "another"):  # the oldest is used again
         score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", name))
     assert {path.stem for path in (tmp_path / "cache").iterdir()} == {"0", "2", "3", "another"}
@@ -309,7 +309,14 @@ def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x"])
+def flipped(content: bytes) -> bytes:
+    """Change a bit of the features."""
+    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x", flipped]
+)
 def test_damaged_features_are_made_again(extractor: BuiltExtractor, tmp_path: Path, damage: Callable[[bytes], bytes]):
     images, reference, cache = pictures(60, 0, 160), pictures(60, 1), (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
@@ -324,7 +331,8 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
     mark = tmp_path / "mark"
     score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
     content = np.array([Trap(mark)], dtype=object)
-    np.savez(tmp_path / "reference.npz", features=content, mean=content, covariance=content)
+    with (tmp_path / "reference.features").open("wb") as file:
+        np.savez(file, features=content, mean=content, covariance=content)
     score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
     assert not mark.exists()
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from unequal import processes
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
+from unequal.evaluation import fidelity
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.sets import Against, Reference
 from unequal.evaluation.variant import Scoring
@@ -39,15 +42,28 @@ def scoring(data: PreparedData, features: int, samples: int, **chosen: Any) -> S
     return Scoring(NOTHING, NOTHING, evaluation, data, extractor_of(features=features))
 
 
-def test_features_of_real_images_are_stored_by_data_and_weights_but_for_a_classifiers(prepared: PreparedData) -> None:
-    chosen, workspace = scoring(prepared, 8, 40, kid_subset=6), SimpleNamespace(work=Path("work/stage"))
-    one, other = (
-        replace(chosen, workspace=workspace, extractor=extractor_of(kind="dinov2", weights_sha256=digit * 64))
-        for digit in "ab"
-    )
-    assert one.features_cache() == (Path("work/features"), f"{one.reference.name}, dinov2-aaaaaaaaaaaa")
-    assert other.features_cache() == (Path("work/features"), f"{one.reference.name}, dinov2-bbbbbbbbbbbb")
-    assert replace(chosen, workspace=workspace).features_cache() is None
+def test_features_of_real_images_are_kept_by_data_weights_code_and_threads(
+    prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = SimpleNamespace(work=Path("work/stage"), device=torch.device("cpu"))
+    chosen = replace(scoring(prepared, 8, 40, kid_subset=6), workspace=workspace)
+
+    def key(weights: str = "a", against: Against = "train") -> str:
+        extractor = extractor_of(kind="dinov2", weights_sha256=weights * 64)
+        evaluation = chosen.evaluation.model_copy(update={"against": against})
+        found = replace(chosen, extractor=extractor, evaluation=evaluation).features_cache()
+        assert found is not None and found[0] == Path("work/features")
+        return found[1]
+
+    keys = [key(), key(weights="b"), key(against="holdout")]
+    with monkeypatch.context() as patch:
+        patch.setattr(fidelity, "fingerprint", lambda program: {"modules": {str(program): "edited"}})
+        keys.append(key())
+    with processes.threads(torch.get_num_threads() + 1):
+        keys.append(key())
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[0]
+    assert chosen.features_cache() is None, "a classifier's"
 
 
 def extractor_of(**changes: Any) -> BuiltExtractor:

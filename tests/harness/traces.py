@@ -16,7 +16,7 @@ from dvc.repo import Repo
 from unequal.files import files_below
 from unequal.pipeline.workdirs import OUTPUTS
 from unequal.pruning.bank import STATE
-from unequal.saved import FACTS, read_facts
+from unequal.saved import FACTS, SAVED, read_facts
 from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 
@@ -100,7 +100,7 @@ def steps_in(checkpoint: Path) -> int:
         if path.exists():
             content = path.read_bytes()
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            return int(json.loads(header["__metadata__"][FACTS])["step"])
+            return int(json.loads(json.loads(header["__metadata__"][SAVED])[FACTS])["step"])
     return 0
 
 

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from unequal.code import DISTRIBUTIONS, ROOT, Fingerprint, canonical, fingerprint, module_of
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import (
-    DISTRIBUTIONS,
-    ROOT,
-    Fingerprint,
-    canonical,
-    fingerprint,
-    module_of,
-    programs,
-    write_fingerprints,
-)
+from unequal.pipeline.fingerprint import programs, write_fingerprints
 
 FILES = {
     "stages/__init__.py": "",

@@ -16,8 +16,8 @@ import torch
 import yaml
 from stage_project import RUNTIME, Recorder
 
+from unequal.code import fingerprint
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import fingerprint
 from unequal.pipeline.stage import Run, StageCommand, stage
 from unequal.processes import FOLDER
 from unequal.settings.strict import StageSettings, Strict, key

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from unequal.pipeline.fingerprint import canonical
+from unequal.code import canonical
 
 #: Something of all that later versions of Python show otherwise in their trees, or cut otherwise.
 SAMPLE = (

@@ -17,6 +17,7 @@ from unequal.measures.profiling import Draws
 from unequal.measures.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec, Space
+from unequal.profiler import measure
 from unequal.profiler.document import Losses
 from unequal.profiler.epsilon_errors import spread
 from unequal.profiler.measure import CACHE, ProfileConfig, profile
@@ -75,6 +76,47 @@ def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_i
     first = (config.out / "first.json").read_bytes()
     assert first == (again.out / "second.json").read_bytes() == (again.out / "third.json").read_bytes()
     assert chunks[1].stat().st_mtime_ns == kept
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def test_spoiled_files_of_the_cache_are_made_again(config: ProfileConfig):
+    first = profile(config).document
+    files = [file for file in sorted((config.out / CACHE).rglob("*")) if file.is_file()]
+    assert {file.suffix for file in files} == {".chunk", ".safetensors"}
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        flip_a_bit(file)
+    assert profile(config).document == first
+    assert [file.read_bytes() for file in files] == before
+
+
+def caches(config: ProfileConfig) -> int:
+    """Number of profiles that the cache distinguishes, after one more."""
+    profile(config)
+    return len(list((config.out / CACHE).iterdir()))
+
+
+def test_the_cache_knows_code_and_weights_by_content(
+    config: ProfileConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Weights of the same size and time, as copies have them, are others; results next to them change nothing."""
+    model = shutil.copytree(config.model, tmp_path / "model")
+    inside = replace(config, model=str(model), out=model / "profile")
+    assert [caches(inside), caches(inside)] == [1, 1]
+    (weights,) = (model / "unet").glob("*.safetensors")
+    times = weights.stat()
+    flip_a_bit(weights)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert caches(inside) == 2
+    monkeypatch.setattr(measure, "fingerprint", lambda module: {"modules": {"edited": "0"}})
+    assert caches(inside) == 3
+    with pytest.raises(UserError, match=r"--out .*/unet/profile: inside the folder of .*'s unet; name a folder elsew"):
+        profile(replace(inside, out=model / "unet/profile"))
 
 
 def test_a_timestep_has_the_same_draws_whichever_others_are_asked(config: ProfileConfig):

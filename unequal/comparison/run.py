@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
+from unequal.code import ROOT
 from unequal.errors import UserError
 from unequal.files import write_bytes
 from unequal.pipeline.engines import command, surroundings
-from unequal.pipeline.fingerprint import ROOT
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every comparison, and a folder's own stages, which are added to it or replace it.

@@ -5,6 +5,7 @@ alone, and what it reads has been written by this process.
 """
 
 import io
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, fields
 from functools import partial
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from unequal.code import fingerprint
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
 from unequal.evaluation.dinov2 import dinov2_of
@@ -34,9 +36,11 @@ from unequal.evaluation.formulas import (
     prc_features_to_metric,
 )
 from unequal.evaluation.sets import TILE, ImageSet
-from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
+from unequal.files import SHA256, content_hash, read_json, require, settings_hash
+from unequal.saved import Saved, saved_or_none, write_saved
 from unequal.settings.evaluation import TRAINED_HERE
 from unequal.settings.strict import Strict, validate
+from unequal.workspace import computed_on
 
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
@@ -45,6 +49,8 @@ LAYER = "2048"
 ROWS = 4096
 #: Number of sets of reference images whose features are stored.
 REFERENCES = 4
+#: What stored features are of, in their file.
+KEY = "key"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 #: uint8 images [B, C, H, W] → features [B, F].
@@ -146,8 +152,7 @@ def score(
         kid_subset: images a subset of KID.
         allow_singular: score fewer images than features all the same.
         neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
-        cache: folder and name under which the reference's features are stored; the name must distinguish data and
-            weights.
+        cache: folder and name under which the reference's features are stored; see `features_key`.
 
     Raises:
         UserError: too few images, or features that are no numbers.
@@ -156,8 +161,8 @@ def score(
         require_enough(what, count, extractor.features, kid_subset, allow_singular, neighbourhood)
     network = network_of(extractor, reference.shape[-1], device)
     ours = Features.of(features_of(images, network, extractor, device))
-    make = partial(features_of, reference, network, extractor, device)
-    real = Features.of(make()) if cache is None else stored(cache[0] / f"{cache[1]}.npz", len(reference), make)
+    make, shape = partial(features_of, reference, network, extractor, device), (len(reference), extractor.features)
+    real = Features.of(make()) if cache is None else stored(cache[0] / f"{cache[1]}.features", shape, make)
     made, known = torch.from_numpy(ours.features), torch.from_numpy(real.features)
     kid = kid_features_to_metric(made, known, kid_subset_size=kid_subset, verbose=False)
     scores = Scores(
@@ -193,22 +198,29 @@ def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tupl
     return found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
 
 
-def stored(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
-    """The features of so many images that a file holds, made anew where it is missing, damaged or of others.
+def features_key(images: str, extractor: BuiltExtractor, device: torch.device) -> str:
+    """Hash of all that features of images, named by their content, depend on: weights, code, device and threads."""
+    weights = extractor.model_dump(include={"kind", "features", "weights_sha256"})
+    conditions = [computed_on(device), torch.get_num_threads(), fingerprint(Path(__file__))]
+    return settings_hash([images, weights, *conditions])
+
+
+def stored(path: Path, shape: tuple[int, int], make: Callable[[], np.ndarray]) -> Features:
+    """The features [N, F] that a file holds, made anew where it is missing, damaged or of another shape.
 
     The most recently used files next to it stay.
     """
-    names = ("features", "mean", "covariance")
-    try:
-        found = Features(**read_npz(path, names))
-        if len(found.features) == count:
-            path.touch()
-            return found
-    except UserError:
-        pass
+    saved = saved_or_none(path)
+    if saved is not None and saved.facts == {KEY: path.stem} and saved.tensors["features"].shape == shape:
+        path.touch()
+        return Features(**{name: tensor.numpy() for name, tensor in saved.tensors.items()})
     made = Features.of(make())
-    write_npz(path, **{name: getattr(made, name) for name in names})
-    for needless in sorted(path.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime, reverse=True)[REFERENCES:]:
+    arrays = {field.name: torch.from_numpy(getattr(made, field.name)) for field in fields(Features)}
+    # Stages side by side may make the same features.
+    write_saved(own := path.with_name(f"{os.getpid()}-{path.name}"), Saved(arrays, {KEY: path.stem}))
+    os.replace(own, path)
+    files = sorted(path.parent.glob("[!.]*"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for needless in files[REFERENCES:]:
         needless.unlink(missing_ok=True)
     return made
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scores, features_key, half_of, require_enough, score, spread
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.progress import progress
 from unequal.sampling.ensemble import Ensemble, cut
@@ -90,7 +90,8 @@ class Scoring:
         """Folder for Inception's features of the real images; those of a small one are computed faster than read."""
         if self.extractor.kind in TRAINED_HERE:
             return None
-        return self.workspace.work.parent / "features", f"{self.reference.name}, {self.extractor.label}"
+        key = features_key(self.reference.name, self.extractor, self.workspace.device)
+        return self.workspace.work.parent / "features", key
 
     def samples(self, experts: Ensemble, name: str, seed: int) -> ImageSet:
         """The images of a seed, from the stored batches; missing ones are made."""

@@ -26,9 +26,9 @@ import psutil
 from filelock import FileLock
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from unequal.code import Fingerprint
 from unequal.errors import UserError
 from unequal.files import content_hash, put_into_place, settle, write_bytes
-from unequal.pipeline.fingerprint import Fingerprint
 from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,

@@ -23,6 +23,7 @@ import click
 import torch
 
 from unequal import processes
+from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError
 from unequal.files import (
     content_hash,
@@ -31,7 +32,7 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
-from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
+from unequal.pipeline.fingerprint import refuse_other_code
 from unequal.pipeline.program import (
     errors_reported,
     exit_at_once,

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from unequal.code import fingerprint
 from unequal.errors import UserError, plain
 from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
@@ -27,14 +28,12 @@ from unequal.profiler.document import Losses, OtherModel, Timesteps
 from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread
 from unequal.profiler.families.family import LATENT, Family, family_of
 from unequal.profiler.image_folder import ImageFolder, refuse_shared
-from unequal.profiler.pipeline_folder import PipelineFolder, described
+from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.workspace import Chunks, computed_on
 
 SplitName = Literal["train", "held_out"]
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-#: Changed when the cached files change their meaning.
-FORMAT = 1
 #: Most timesteps that are measured by default.
 STRATA = 100
 #: Folder in the output folder, from which the same command resumes.
@@ -120,7 +119,9 @@ def profile(config: ProfileConfig) -> ProfileResult:
     chosen = spread(schedule, config.timesteps or STRATA)
     strata = {name: Strata.of(len(one), chosen, total, config.draws, config.seed) for name, one in images.items()}
 
-    facts = facts_of(config, model, images, chosen, {"texts": texts, "labels": labels})
+    for one in (family, *([] if other is None else [other.family])):
+        one.pipeline.refuse_inside(config.out)
+    facts = facts_of(config, model, images, strata, {"texts": texts, "labels": labels})
     folder = config.out / CACHE / settings_hash(facts)[:16]
     latents = encoded_images(config, family, images, strata, folder)
     splits = {name: Split(strata[name], latents[name], labels=tensor(labels.get(name))) for name in images}
@@ -224,20 +225,25 @@ def facts_of(
     config: ProfileConfig,
     model: MeasuredModel,
     images: dict[SplitName, ImageFolder],
-    chosen: np.ndarray,
+    strata: dict[SplitName, Strata],
     conditions: dict[str, Any],
 ) -> dict[str, Any]:
     """Facts that the cached files depend on: other facts have another folder."""
     return {
-        "format": FORMAT,
         "model": model.facts,
-        "images": {name: [described(file, one.folder) for file in one.files] for name, one in images.items()},
+        "code": fingerprint(Path(__file__)),
+        "images": {name: [len(one), drawn_hash(one, strata[name])] for name, one in images.items()},
         "conditions": conditions,
-        "timesteps": chosen.tolist(),
+        "timesteps": strata["train"].timesteps.tolist(),
         "asked": [config.draws, config.batch_size, config.seed, config.precision, config.guidance],
         "shape": model.family.shape,
-        "computed": [computed_on(config.device), torch.get_num_threads(), versions()],
+        "computed": [computed_on(config.device), torch.get_num_threads()],
     }
+
+
+def drawn_hash(images: ImageFolder, strata: Strata) -> str:
+    """A hash of the content of all images that are drawn."""
+    return settings_hash([content_hash(images.files[number]) for number in strata.drawn.tolist()])
 
 
 def versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from torch import nn
 
 from unequal.errors import UserError, first_line
-from unequal.files import read_json, settings_hash
+from unequal.files import content_hash, read_json, settings_hash
 from unequal.models.foreign import load_whole, quiet
 from unequal.settings.values import HUB_ID
 
@@ -122,10 +122,16 @@ class PipelineFolder:
         with errors_in_one_line(f"{self.name}: {part}"):
             return self.part_class(part).from_pretrained(str(self.path / part), local_files_only=True)
 
-    def fingerprint(self, *parts: str) -> str:
-        """A hash of the files of some parts, or of all: of their names, sizes and times, since weights may be large."""
-        folders = [self.path / part for part in parts] or [self.path]
-        return settings_hash([described(file, self.path) for one in folders for file in files_of(one)])
+    def refuse_inside(self, out: Path) -> None:
+        """Raise UserError where results would lie in the folder of a part, and change its content."""
+        for part in self.parts:
+            if out.resolve().is_relative_to((self.path / part).resolve()):
+                raise UserError(f"--out {out}: inside the folder of {self.name}'s {part}; name a folder elsewhere")
+
+    def fingerprint(self) -> str:
+        """A hash of the index and of the content of all parts; whatever else lies in the folder does not count."""
+        parts = {part: content_hash(self.path / part) for part in self.parts if (self.path / part).exists()}
+        return settings_hash([self.index, parts])
 
 
 def check_index(index: dict[str, Any], name: str) -> None:
@@ -139,17 +145,6 @@ def of_libraries(name: object) -> bool:
     """Check a library's name: an allowed one, or a package of diffusers' own pipelines."""
     known = isinstance(name, str) and name.isidentifier()
     return known and (name in LIBRARIES or find_spec(f"{PIPELINES}.{name}") is not None)
-
-
-def files_of(folder: Path) -> list[Path]:
-    """Files at any depth, in order. Links are followed: the Hub's snapshots are made of them."""
-    return sorted(file for file in folder.rglob("*") if file.is_file())
-
-
-def described(file: Path, base: Path) -> tuple[str, int, int]:
-    """A file's name below a folder, its bytes, and when it was changed."""
-    facts = file.stat()
-    return file.relative_to(base).as_posix(), facts.st_size, facts.st_mtime_ns
 
 
 def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
 from unequal.errors import UserError
-from unequal.files import write_bytes
+from unequal.saved import Saved, saved_or_none, write_saved
 
-#: Images of a file.
-SHARD = 32
+#: Images of a file, and the name of their numbers in it.
+SHARD, IMAGES = 32, "images"
 #: Tensors by name, each with a row an image.
 Rows = dict[str, Tensor]
 #: Encodes images by number.
@@ -37,19 +36,31 @@ class ShardCache:
 
     @cached_property
     def missing(self) -> list[int]:
-        """Numbers of the files that are missing."""
-        return [one for one in range(-(-len(self.numbers) // SHARD)) if not self.file(one).exists()]
+        """Numbers of the files that are missing, or were altered since they were written."""
+        return [one for one in range(-(-len(self.numbers) // SHARD)) if not self.is_whole(one)]
+
+    def is_whole(self, shard: int) -> bool:
+        """Say whether a file holds a row for each of its images, as they were written."""
+        saved, images = saved_or_none(self.file(shard)), self.images_of(shard)
+        if saved is None or saved.facts != {IMAGES: images}:
+            return False
+        return all(len(tensor) == len(images) for tensor in saved.tensors.values())
+
+    def images_of(self, shard: int) -> list[int]:
+        """Numbers of the images of a file."""
+        numbers: list[int] = self.numbers[shard * SHARD : (shard + 1) * SHARD].tolist()
+        return numbers
 
     def make(self, encode: Encode, title: str) -> None:
         """Encode and write the missing files. Raises UserError if a row is NaN or infinite."""
         for one in tqdm(self.missing, desc=title, unit=f"×{SHARD}", disable=None):
-            rows = encode(self.numbers[one * SHARD : (one + 1) * SHARD].tolist())
+            rows = encode(self.images_of(one))
             for name, tensor in rows.items():
                 if not bool(tensor.isfinite().all()):
                     raise UserError(
                         f"{title}: '{name}' holds NaN or infinite values; the pipeline's encoder is unsound"
                     )
-            write_bytes(self.file(one), save({name: tensor.cpu().contiguous() for name, tensor in rows.items()}))
+            write_saved(self.file(one), Saved(rows, {IMAGES: self.images_of(one)}))
 
     def rows(self, numbers: np.ndarray) -> Rows:
         """Rows of a batch of images by their numbers, on the CPU. Raises UserError where a file is damaged."""

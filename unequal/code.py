@@ -1,0 +1,257 @@
+"""Fingerprints of code: all that a module can reach and that can shape its results.
+
+A fingerprint holds
+
+- every module of the project that it imports, directly or not, within functions too, and the `__init__.py` of every
+  package on the way, without comments and docstrings (`canonical`);
+- the texts and templates that such a module names, where they lie in its folder;
+- the versions of the libraries that these modules import.
+
+The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
+how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
+never run.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+#: The project whose code runs; it may be a copy that DVC has made.
+ROOT = Path(__file__).parents[1]
+HARNESS = ("unequal.pipeline", "unequal.processes")
+#: Distributions whose modules are named otherwise.
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+DIGEST_CHARACTERS = 16
+#: Fields that change nothing that a program does: how a string is prefixed, comments about types, and whether a
+#: name is read or set, which follows from where it stands.
+MEANINGLESS = {"kind", "type_comment", "type_ignores", "ctx"}
+
+#: Kind (modules, texts, libraries) → name → digest or version.
+Fingerprint = dict[str, dict[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of Python: digest of its code, names that it imports, strings that may name texts."""
+
+    digest: str
+    imports: frozenset[str]
+    strings: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A module's part in a fingerprint: its digest, and the texts (by label), libraries and project files it needs."""
+
+    digest: str
+    texts: dict[str, str]
+    libraries: frozenset[str]
+    files: frozenset[Path]
+
+
+class Tree:
+    """The project's files as they are now; each is read once, however many programs reach it."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        self.looked_at: dict[Path, Reached] = {}
+
+    def fingerprint(self, program: Path) -> Fingerprint:
+        """Fingerprint a program, given by its file.
+
+        Raises:
+            SyntaxError: a module is no valid Python.
+        """
+        todo, seen = {program, *initialisers(program.parent, self.root)}, set[Path]()
+        while todo:
+            seen |= todo
+            todo = {imported for file in todo for imported in self.reached(file).files} - seen
+        modules = {label(file, self.root): self.reached(file) for file in sorted(seen)}
+        texts: dict[str, str | None] = {
+            name: text for module in modules.values() for name, text in module.texts.items()
+        }
+        libraries = {name for module in modules.values() for name in module.libraries}
+        return {
+            "modules": ordered({name: module.digest for name, module in modules.items()}),
+            "texts": ordered(texts),
+            "libraries": ordered({name: public_version(name) for name in libraries}),
+        }
+
+    def reached(self, file: Path) -> Reached:
+        """Read a module of the project, once."""
+        if file not in self.looked_at:
+            module = module_of(file, file.stat().st_mtime_ns, package_of(file, self.root))
+            texts = [text for name in sorted(module.strings) if (text := file.with_name(name)).is_file()]
+            libraries = {name for name in module.imports if is_library(name, self.root)}
+            ours = {name for name in module.imports - libraries if not is_harness(name)}
+            self.looked_at[file] = Reached(
+                module.digest,
+                {label(text, self.root): digest(text.read_text(encoding="utf-8")) for text in texts},
+                frozenset(name.split(".")[0] for name in libraries),
+                frozenset(path for name in ours for path in files_of(name, self.root)),
+            )
+        return self.looked_at[file]
+
+
+def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
+    """Fingerprint a program, as `Tree.fingerprint`."""
+    return Tree(root).fingerprint(program)
+
+
+def ordered(entries: dict[str, str | None]) -> dict[str, str | None]:
+    """Sort entries by name."""
+    return dict(sorted(entries.items()))
+
+
+def digest(text: str) -> str:
+    """Digest a text."""
+    return sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def label(file: Path, root: Path) -> str:
+    """Return a file's path below the root; the name of a file from elsewhere."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+
+
+@cache
+def module_of(file: Path, changed: int, package: str) -> Module:
+    """Parse a file; `changed` is its time stamp, so that the cache notices an edit."""
+    source = file.read_text(encoding="utf-8")
+    running = list(nodes_that_run(ast.parse(source)))
+    strings = {node.value for node in running if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = frozenset(text for text in strings if text.endswith((".md", ".j2")) and "/" not in text)
+    imports = frozenset(name for node in running for name in imported(node, package))
+    return Module(digest(canonical(source)), imports, names)
+
+
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and all below it, except what stands below `if TYPE_CHECKING`."""
+    yield node
+    skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
+    for child in ast.iter_child_nodes(node):
+        if child not in skipped:
+            yield from nodes_that_run(child)
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Say whether a condition is `TYPE_CHECKING`, which is false in every running program."""
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+
+
+def imported(node: ast.AST, package: str) -> set[str]:
+    """Name the modules that a statement imports, and the names it takes from them, which may be modules too."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: -(node.level - 1) or None] if node.level else []
+        module = ".".join([*above, *filter(None, [node.module])])
+        return {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return set()
+
+
+def package_of(file: Path, root: Path) -> str:
+    """Return the dotted name of a file's package."""
+    return ".".join(file.relative_to(root).parts[:-1]) if file.is_relative_to(root) else ""
+
+
+def files_of(name: str, root: Path) -> Iterator[Path]:
+    """Yield the file of a module of the project, if it is one, and the `__init__.py` files on the way."""
+    path = root.joinpath(*name.split("."))
+    yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file())
+    yield from initialisers(path.parent, root)
+
+
+def initialisers(folder: Path, root: Path) -> Iterator[Path]:
+    """Yield the `__init__.py` of a package and of those around it."""
+    while folder != root and folder.is_relative_to(root):
+        if (folder / "__init__.py").is_file():
+            yield folder / "__init__.py"
+        folder = folder.parent
+
+
+def is_library(name: str, root: Path) -> bool:
+    """Say whether a module comes neither from the project nor with Python."""
+    top = name.split(".")[0]
+    ours = (root / top).is_dir() or (root / f"{top}.py").is_file()
+    return not ours and top not in sys.stdlib_module_names
+
+
+def is_harness(name: str) -> bool:
+    """Say whether a module belongs to the harness."""
+    return f"{name}.".startswith(tuple(f"{part}." for part in HARNESS))
+
+
+def public_version(name: str) -> str | None:
+    """Return the version of a library without a label like `+cu128`; None where it is not installed."""
+    try:
+        return version(DISTRIBUTIONS.get(name, name)).split("+")[0]
+    except PackageNotFoundError:
+        return None
+
+
+def canonical(source: str) -> str:
+    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError.
+
+    The text is equal on Python 3.11 to 3.14. `ast.dump` differs between them: it shows fields that later versions have
+    added, empty as they are, and prints characters or not as the version's Unicode tables say.
+    """
+    return canonical_node(ast.parse(source))
+
+
+def canonical_node(node: ast.AST) -> str:
+    """Print a node of a syntax tree and all below it, likewise."""
+    pieces: list[str] = []
+    write(node, pieces)
+    return "".join(pieces)
+
+
+def write(value: object, pieces: list[str]) -> None:
+    """Append the text of a node, a list of nodes or a constant."""
+    if isinstance(value, ast.AST):
+        pieces.append(f"{type(value).__name__}(")
+        for name in sorted(value._fields):
+            field = getattr(value, name, None)
+            if isinstance(field, list):
+                field = [item for item in field if not is_bare_text(item)]
+            if isinstance(value, ast.JoinedStr):
+                field = joined(value.values)
+            if name not in MEANINGLESS and not is_left_out(name, field):
+                pieces.append(f"{name}=")
+                write(field, pieces)
+        pieces.append(")")
+    elif isinstance(value, list):
+        for item in value:
+            write(item, pieces)
+            pieces.append(",")
+    else:
+        pieces.append(f"{type(value).__name__}:{value!a} ")
+
+
+def is_left_out(name: str, field: object) -> bool:
+    """Say whether a field is absent: later versions have added some, and a format may be empty."""
+    if name == "format_spec" and isinstance(field, ast.JoinedStr):
+        return not joined(field.values)
+    # The constant None has it as its value.
+    return field == [] or (field is None and name != "value")
+
+
+def is_bare_text(node: object) -> bool:
+    """Say whether a statement is a docstring or another bare text."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def joined(values: list[ast.expr]) -> list[ast.expr]:
+    """Join neighbouring constants of an f-string and drop empty ones: versions cut differently."""
+    pieces: list[ast.expr] = []
+    for piece in values:
+        last = pieces[-1] if pieces else None
+        if isinstance(piece, ast.Constant) and isinstance(last, ast.Constant):
+            pieces[-1] = ast.Constant(str(last.value) + str(piece.value))
+        elif not (isinstance(piece, ast.Constant) and piece.value == ""):
+            pieces.append(piece)
+    return pieces
