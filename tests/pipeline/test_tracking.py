@@ -122,6 +122,15 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
     assert artifacts(project, child) == {"results/small.json": "{}"}
 
 
+def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project):
+    settings = {f"recipe_{number}": {"images": number} for number in range(250)} | {"long": "x" * 7000}
+    document = settings | {"runtime": RUNTIME | {"tracking": TRACKING}}
+    Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document)).finish("FINISHED")
+    for run in (*runs(project)[0], *runs(project)[1]):
+        assert len(run.data.params) == 251
+        assert (run.data.params["recipe_249.images"], run.data.params["long"]) == ("249", "x" * 6000)
+
+
 def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker("first").finish("FINISHED")
     monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)

@@ -177,6 +177,19 @@ def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
     assert said == f"{found.ended}; {going_on}\n"
 
 
+def test_an_endpoint_that_goes_down_between_two_rounds_costs_no_candidate(here, evaluator):
+    with serving([sound(evaluator, 0.2, 0.9)]) as chat:
+        search(here, evaluator, rounds=1, decider=llm(chat))
+    first = here.lines
+    with pytest.raises(UserError, match=f"{chat.url}: no connection"):
+        search(here, evaluator, decider=llm(chat))
+    assert here.lines == first
+    with serving([sound(evaluator, 0.4, 0.5)]) as again:
+        search(here, evaluator, decider=llm(again))
+    assert here.lines[:4] == first
+    assert [line["round"] for line in here.lines] == [0, 0, 1, 1, 2, 2]
+
+
 def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluator: Evaluator) -> None:
     with serving([answer("no")]) as chat, pytest.raises(UserError, match="no sound answer in 2 attempts"):
         search(here, evaluator, decider=llm(chat), start=())

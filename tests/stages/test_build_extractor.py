@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -13,9 +14,10 @@ from refusals import Bad, check_refused, table
 from safetensors.torch import load_file, save_file
 from stage_project import write_params
 
-from stages import build_extractor, evaluate_reference
+from stages import build_extractor, evaluate_fid, evaluate_reference
 from unequal.data.prepared import PreparedData
 from unequal.files import content_hash, read_json, write_json
+from unequal.models.folder import save_model
 
 SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3}
 DINOV2 = SETTINGS | {"kind": "dinov2", "weights": "network", "features": FEATURES}
@@ -75,6 +77,23 @@ def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
     found = read_json(Path("results/fid/reference.json"))
     assert found["extractor"] == f"dinov2-{content_hash(folder)[:12]}"
     assert found["real_against_real"]["fid"] < found["noise_against_real"]["fid"]
+
+
+@pytest.mark.slow
+def test_samples_are_scored_by_dinov2(tiny_net, make_record) -> None:
+    write_dinov2(NETWORK)
+    save_model(Path("artifacts/models/base"), net := tiny_net(), make_record(net, name="base"))
+    evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}
+    sampling = {"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 20}
+    write_params(seed=0, extractor=DINOV2, evaluation=evaluation, sampling=sampling)
+    for stage, options in ((build_extractor, []), (evaluate_fid, ["--variant", "base"])):
+        result = CliRunner().invoke(stage.main, options)
+        assert (result.exit_code, result.output) == (0, "")
+    score, samples = read_json(Path("results/fid/base.json")), np.load("artifacts/samples/base.npy")
+    digest = content_hash(Path("artifacts/extractor/dinov2"))
+    assert (score["extractor"], score["features"]) == (f"dinov2-{digest[:12]}", FEATURES)
+    assert score["fid_mean"] > 0
+    assert samples.shape[1:] == (1, 8, 8)
 
 
 def config(**changes: Any) -> Callable[[], None]:

@@ -1,5 +1,6 @@
 """The training loop: exact resuming, honest accumulation, and a stop that spoils nothing."""
 
+import errno
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ from unequal.timesteps.samplers import (
     TimestepSampler,
     uniform,
 )
+from unequal.training import loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import LOG, moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
@@ -362,6 +364,37 @@ def test_a_loss_that_is_no_number(build, tmp_path, value, log_every, step, last_
         assert all(bool(torch.isfinite(tensor).all()) for tensor in saved.tensors.values())
     if (tmp_path / "work" / LOG).exists():
         assert all(line["step"] <= step for line in lines(tmp_path / "work"))
+
+
+def test_a_training_resumes_before_a_loss_that_was_no_number(build, tmp_path):
+    through = build("through")
+    through.run()
+    with pytest.raises(UserError, match="NaN or infinite at step 6"):
+        build(objective=broken_at(6)).run()
+    mended = build()
+    assert mended.step == 4
+    mended.run()
+    assert all(torch.equal(value, weights(mended)[name]) for name, value in weights(through).items())
+    assert lines(tmp_path / "work") == lines(tmp_path / "through")
+
+
+def test_a_disk_that_fills_up_within_a_training_costs_the_steps_since_its_last_state(build, tmp_path, monkeypatch):
+    through, calls, write = build("through"), iter(range(9)), loop.write_checkpoint
+    through.run()
+
+    def full_at_the_second(path, saved):
+        if next(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, saved)
+
+    monkeypatch.setattr(loop, "write_checkpoint", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        build().run()
+    resumed = build()
+    assert resumed.step == 4
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(through).items())
+    assert lines(tmp_path / "work") == lines(tmp_path / "through")
 
 
 def test_a_gradient_that_is_no_number(build: Build, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from here import Here
 from one_line import refusal
 from specs import recipe_of, spec_of
 
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.experts.plan import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
 from unequal.settings.recipe import Recipe, WarmStart
@@ -128,6 +130,16 @@ def test_a_training_goes_on_as_its_recipe_says(trained: Callable) -> None:
     assert steps_of(trained("fresh", recipe(WarmStart(weights="last")), Start.of_model(base))) == {4}
     # A snapshot, or a model that went on itself, is gone on from alike.
     assert steps_of(trained("further", recipe(), Start.of_model(carried))) == {12}
+
+
+def test_an_expert_carries_the_moments_of_its_base(tmp_path, runtime, prepared, training_settings, trained):
+    base, here = trained("base", recipe(WarmStart())), Here(tmp_path / "expert", runtime)
+    chosen = recipe(sampler={"density": "slot"})
+    job = TrainingJob("expert", chosen, training_settings(), prepared, 5)
+    outcome = train_expert(here, job, base, NumberedGroup(group=0, first=0, last=9, limit_ratio=1.0), 2)
+    write_results(here, outcome)
+    assert outcome.start.scope.range == (0, 9)
+    assert steps_of(here.root / "artifacts/models/expert") == {8}
 
 
 def test_a_branch_begins_at_an_earlier_point(trained: Callable) -> None:
