@@ -25,6 +25,7 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--held-out", type=FOLDER, help="Folder of images that the model was not trained on.")
 @click.option("--against", help="A second model, folder or Hub id, measured on the same draws.")
 @click.option("--lora", type=FOLDER, help="A LoRA in safetensors; measures the model with it on the same draws.")
+@click.option("--flags", help="Flags of the training of a .pt file of OpenAI's, as its README states them.")
 @click.option("--out", type=FOLDER, default=Path("profile"), show_default=True, help="Folder of the results.")
 @click.option("--draws", type=click.IntRange(2), default=64, show_default=True, help="Images and noises a timestep.")
 @click.option(
@@ -39,7 +40,8 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of networks.")
 @click.option("--guidance", type=float, default=1.0, show_default=True, help="Told to networks distilled for guidance.")
 def profile(device: str, out: Path, **options: Any) -> None:
-    """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, or a Hub id owner/name[@revision].
+    """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, a Hub id owner/name[@revision],
+    or a .pt file of improved-diffusion or guided-diffusion with its flags.
 
     Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
     """
@@ -52,6 +54,8 @@ def profile(device: str, out: Path, **options: Any) -> None:
         raise UserError(f"--guidance {options['guidance']}: not a finite number")
     if options["against"] and options["lora"]:
         raise UserError("--against and --lora: one at a time")
+    if options["flags"] is not None and not any(str(options[name]).endswith(".pt") for name in ("model", "against")):
+        raise UserError("--flags: of a .pt file alone; a pipeline's folder has its own configuration")
     config = ProfileConfig(device=chosen_device(device), out=placed(out), **options)
     found = measure(config)
     page_written = page(found, config)

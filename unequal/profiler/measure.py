@@ -28,6 +28,7 @@ from unequal.profiler.document import Losses, OtherModel, Timesteps
 from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread
 from unequal.profiler.families.family import LATENT, Family, family_of
 from unequal.profiler.image_folder import ImageFolder, refuse_shared
+from unequal.profiler.openai_file import SUFFIX, pipeline_of_file
 from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.workspace import Chunks, computed_on
@@ -57,6 +58,7 @@ class ProfileConfig:
         resolution: height and width of images in pixels; None: the model's.
         precision: of the networks; in PRECISIONS.
         guidance: input of networks distilled for guidance.
+        flags: of the training of OpenAI's `.pt` files.
     """
 
     model: str
@@ -73,6 +75,7 @@ class ProfileConfig:
     resolution: int | None = None
     precision: str = "fp32"
     guidance: float = 1.0
+    flags: str | None = None
 
 
 class ProfileResult(NamedTuple):
@@ -140,9 +143,18 @@ def profile(config: ProfileConfig) -> ProfileResult:
 
 def opened(source: str, config: ProfileConfig) -> Family:
     """Open a pipeline as a member of its family."""
-    family = family_of(PipelineFolder.find(source), config.resolution)
+    family = family_of(pipeline_of(source, config), config.resolution)
     family.guidance = config.guidance
     return family
+
+
+def pipeline_of(source: str, config: ProfileConfig) -> PipelineFolder:
+    """The pipeline of a folder, a Hub id or a `.pt` file. Raises UserError where flags and file do not go together."""
+    if not source.endswith(SUFFIX):
+        return PipelineFolder.find(source)
+    if config.flags is None:
+        raise UserError(f"{source}: needs --flags, those of its training, as in OpenAI's README")
+    return pipeline_of_file(source, config.flags, config.out / CACHE)
 
 
 def other_model(config: ProfileConfig, family: Family) -> MeasuredModel | None:

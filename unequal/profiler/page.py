@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, Timesteps
 from unequal.profiler.measure import ProfileConfig, ProfileResult, SplitName
 from unequal.report.drawing import INK, RED, SOFT, log_scale, save
 from unequal.report.page import Drawing, Picture, Report, Table, render
+from unequal.timesteps.partition import TABLE_1, TimestepRange, equal_sums
 
 TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
 COLOURS: dict[SplitName, str] = {"train": INK, "held_out": RED}
@@ -93,8 +95,33 @@ def tables(found: ProfileResult) -> Iterator[Table]:
         rows,
         "The same predictions of the network in three spaces.",
     )
+    if (slots := slots_table(document)) is not None:
+        yield slots
     if found.other is not None:
         yield table_of_changes(found.document, found.model, found.other)
+
+
+def slots_table(document: Timesteps) -> Table | None:
+    """Ten slots of equal loss, next to those of paper 1 where both have 1000 timesteps; None: losses too unequal."""
+    losses = document.everywhere(document.losses["train"].mean)
+    try:
+        slots = equal_sums(losses, len(TABLE_1))
+    except UserError:
+        return None
+    columns = ("slot", "timesteps", "share of all timesteps")
+    rows = [
+        (str(i), span(one), f"{share:.1%}") for i, (one, share) in enumerate(zip(slots, slots.shares, strict=True), 1)
+    ]
+    note = "Each has a tenth of the summed error of ε on training images, interpolated between measured timesteps."
+    if len(losses) == TABLE_1.timesteps:
+        columns, note = (*columns, "paper 1, Table 1"), f"{note} Table 1: guided-diffusion's model of ImageNet-256."
+        rows = [(*row, span(one)) for row, one in zip(rows, TABLE_1, strict=True)]
+    return Table("Slots of equal loss", columns, rows, note)
+
+
+def span(one: TimestepRange) -> str:
+    """First and last timestep of a range."""
+    return f"{one.first} … {one.last}"
 
 
 def shares_of(measured: np.ndarray, total: int) -> np.ndarray:

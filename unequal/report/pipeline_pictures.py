@@ -35,7 +35,7 @@ from unequal.report.drawing import (
 from unequal.report.formatting import label
 from unequal.report.results import Change, Variant
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import TABLE_1, Partition
 
 #: Of uniform probability: what is drawn less often falls out of the picture of samplers.
 RAREST = 1e-3
@@ -44,8 +44,6 @@ Losses = Mapping[str, Mapping[str, np.ndarray]]
 SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
 SET_NAMES = {"total": "equal loss", "excess": "equal excess loss"}
 GREEN = "#2a9d74"
-#: Paper 1, Table 1: guided diffusion on ImageNet-256, counted from 0.
-TABLE_1 = Partition.of_lengths([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
 #: More groups than this are named by their number alone.
 NAMED = 5
 

@@ -203,6 +203,10 @@ def equal_log_snr(schedule: NoiseSchedule, count: int, what: str = "ranges", dro
     return Partition.of_lengths(lengths[lengths > 0].tolist())
 
 
+#: Slots of guided-diffusion's model of ImageNet-256 (paper 1, Table 1), counted from 0.
+TABLE_1 = Partition.of_lengths([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
+
+
 def equal_sums(table: Tensor | np.ndarray | Sequence[float], count: int, what: str = "slots") -> Partition:
     """Ranges with the same sum of a loss: the slots of paper 1, Table 1.
 

@@ -1,9 +1,13 @@
 """Networks without captions: UNet2DModel, and DiT's transformer of latents (2212.09748)."""
 
+from typing import cast
+
+import torch
 from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
+from unequal.models.backbones.unet2d.backbone import restore_heads
 from unequal.profiler.families.family import LABEL, Family, ModelInput, dtype_of
 
 
@@ -26,6 +30,10 @@ class UNet2D(Family):
     @property
     def classes(self) -> int | None:
         return self.config.get("num_class_embeds")
+
+    def network(self, device: torch.device, dtype: torch.dtype) -> nn.Module:
+        """The network with its number of heads, which diffusers does not read from its configuration."""
+        return restore_heads(cast(UNet2DModel, super().network(device, dtype)))
 
     def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
         labels = given.conditions.get(LABEL)
