@@ -17,6 +17,7 @@ from snakemake.logging import logger
 
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
+from unequal.pipeline.devices import LENT, machine_gpus
 from unequal.pipeline.engines import StopFilter
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
@@ -92,8 +93,11 @@ onerror:
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 RUNTIME = read_yaml(PARAMS)["runtime"]
 THREADS, PROCESSES = RUNTIME.get("threads", Runtime.model_fields["threads"].default), RUNTIME.get("processes") or 1
-# A cluster hands GPUs out; on one machine, stages take turns on them.
+# A cluster hands GPUs out; on one machine, each stage takes as many as it has processes.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
+GPUS = machine_gpus() if HAS_GPU and not ON_CLUSTER and RUNTIME["device"] != "cpu" else []
+if "local_gpu" not in workflow.resource_settings.resources:
+    workflow.register_resource("local_gpu", max(1, len(GPUS)))
 # Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
 MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 
@@ -118,7 +122,7 @@ def outputs(stage):
 def memory(stage):
     """Megabytes of host memory: twice as much at each retry, which resumes from the last saved state."""
     needs = stage.meta or {}
-    first = needs.get("mem_mb", MEMORY_MB["gpu" if HAS_GPU and "gpu" in needs else "cpu"])
+    first = needs.get("mem_mb", MEMORY_MB["gpu" if wants_gpu(stage) else "cpu"])
     return lambda wildcards, attempt: first * PROCESSES * 2 ** (attempt - 1)
 
 
@@ -127,6 +131,15 @@ STALE, TO_RUN = set(), Path(".snakemake/stale")
 if workflow.is_main_process:
     STALE = stale_stages(STAGES, lambda stage: set(inputs(stage)))
     TO_RUN.write_text(str(uuid4()))
+
+
+def wants_gpu(stage):
+    return HAS_GPU and "gpu" in (stage.meta or {})
+
+
+def command(stage):
+    """The stage's command, which is told the GPUs to choose from where it wants any."""
+    return f"env {LENT}={','.join(GPUS)} {stage.cmd}" if GPUS and wants_gpu(stage) else stage.cmd
 
 
 def reasons(stage):
@@ -154,15 +167,15 @@ for stage in STAGES:
             outputs(stage),
         params:
             # Shell commands are filled in when they run, long after this loop: they must not name `stage`.
-            command=stage.cmd,
+            command=command(stage),
         log:
             f"logs/{rule_name(stage)}.log",
         benchmark:
             f"logs/{rule_name(stage)}.benchmark.tsv"
         threads: THREADS
         resources:
-            gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and ON_CLUSTER else 0,
-            local_gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and not ON_CLUSTER else 0,
+            gpu=stage.meta["gpu"] if wants_gpu(stage) and ON_CLUSTER else 0,
+            local_gpu=PROCESSES if wants_gpu(stage) and not ON_CLUSTER else 0,
             mem_mb=memory(stage),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:

@@ -32,6 +32,7 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
+from unequal.pipeline.devices import lease
 from unequal.pipeline.fingerprint import refuse_other_code
 from unequal.pipeline.program import (
     errors_reported,
@@ -278,6 +279,8 @@ class StageCommand(click.Command):
             runtime = RuntimeSettings.read(PARAMS).runtime
             params = content_hash(PARAMS)
             settings = self.settings.read(PARAMS, **options)
+            # Held until the process ends; processes of a launched stage see what their launcher holds.
+            self.gpus = lease(runtime.processes or 1 if self.shared else 1) if processes.folder() is None else []
             if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, same_command(), runtime.threads))
             code = fingerprint(self.program)

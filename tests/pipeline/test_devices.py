@@ -1,0 +1,82 @@
+"""GPUs lent to stages side by side, with GPUs that are names alone."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from unequal.errors import UserError
+from unequal.pipeline.devices import LENT, VISIBLE, lease, machine_gpus
+
+#: Takes GPUs, says which, and keeps them until it is killed.
+HOLDER = f"""
+import os, sys, time
+from unequal.pipeline.devices import lease
+locks = lease(int(sys.argv[1]))
+print(os.environ["{VISIBLE}"], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("unequal.pipeline.devices.WAIT_SECONDS", 0.02)
+    monkeypatch.setenv(LENT, "GPU-a,GPU-b,GPU-c")
+    monkeypatch.setenv(VISIBLE, "GPU-a,GPU-b,GPU-c")
+
+
+def holder(count: int) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", HOLDER, str(count)], stdout=subprocess.PIPE, text=True)
+
+
+def test_stages_see_gpus_of_their_own_and_a_killed_one_frees_them() -> None:
+    with holder(2) as first:
+        assert first.stdout is not None
+        try:
+            assert first.stdout.readline() == "GPU-a,GPU-b\n"
+            mine = lease(1)
+            assert os.environ[VISIBLE] == "GPU-c"
+            with holder(1) as waiting:
+                assert waiting.stdout is not None
+                try:
+                    time.sleep(0.5)
+                    assert waiting.poll() is None
+                    first.kill()
+                    assert waiting.stdout.readline() == "GPU-a\n"
+                finally:
+                    waiting.kill()
+            assert len(mine) == 1
+        finally:
+            first.kill()
+
+
+def test_more_processes_than_gpus_are_refused() -> None:
+    with pytest.raises(UserError, match=r"runtime\.processes: 4: one a GPU; allowed here: 1 … 3"):
+        lease(4)
+
+
+def test_nothing_is_taken_where_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LENT)
+    assert lease(1) == []
+    assert os.environ[VISIBLE] == "GPU-a,GPU-b,GPU-c"
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"), [("0,2", ["0", "2"]), ("", []), (None, ["GPU-1", "GPU-2"])], ids=["some", "none", "all"]
+)
+def test_a_machines_gpus_are_those_that_are_visible(
+    visible: str | None, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nprintf 'GPU-1\\nGPU-2\\n'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv(VISIBLE)
+    if visible is not None:
+        monkeypatch.setenv(VISIBLE, visible)
+    assert machine_gpus() == names

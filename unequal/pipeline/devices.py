@@ -1,0 +1,76 @@
+"""GPUs of one machine, lent to the stages that run on it side by side.
+
+Snakemake names the machine's GPUs to its jobs. A stage takes as many as it has processes, by a lock on each, and sees
+no others. The system frees the locks of a process however it ends.
+"""
+
+import os
+import random
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from unequal.errors import UserError
+
+#: Environment variable with the GPUs that are lent, separated by commas.
+LENT = "UNEQUAL_GPUS"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: Longest wait between two attempts to get all GPUs at once.
+WAIT_SECONDS = 2.0
+
+
+def machine_gpus() -> list[str]:
+    """Name the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; empty where there are none."""
+    if (visible := os.environ.get(VISIBLE)) is not None:
+        return [name for name in visible.split(",") if name]
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        return []
+
+
+def lease(count: int) -> list[FileLock]:
+    """Wait for so many of the lent GPUs, and make them the only visible ones.
+
+    Args:
+        count: GPUs, one a process of the stage.
+
+    Returns:
+        Locks that hold the GPUs as long as they live; none where no GPUs are lent.
+
+    Raises:
+        UserError: more than are lent.
+    """
+    names = [name for name in os.environ.get(LENT, "").split(",") if name]
+    if not names:
+        return []
+    if count > len(names):
+        raise UserError(f"params.yaml: runtime.processes: {count}: one a GPU; allowed here: 1 … {len(names)}")
+    while len(locks := free_locks(names, count)) < count:
+        # All or none: two stages that wait for each other's would wait for ever.
+        for lock in locks.values():
+            lock.release()
+        time.sleep(random.uniform(0.1, 1) * WAIT_SECONDS)
+    os.environ[VISIBLE] = ",".join(locks)
+    return list(locks.values())
+
+
+def free_locks(names: list[str], count: int) -> dict[str, FileLock]:
+    """Lock free GPUs, at most so many: name → lock."""
+    folder = Path(tempfile.gettempdir()) / f"unequal-gpus-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    locks: dict[str, FileLock] = {}
+    for name in names:
+        if len(locks) == count:
+            break
+        lock = FileLock(folder / f"{name}.lock", is_singleton=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        locks[name] = lock
+    return locks
