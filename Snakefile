@@ -2,7 +2,8 @@
 
 `snakemake --cores 2` runs independent stages side by side. dvc.lock says which stages are stale, as for `dvc repro`, and
 takes up what has finished: neither engine has anything left to do after the other.
-`--directory studies/<name>` runs a study's graph.
+`--directory studies/<name>` runs a study's graph; `--config graph=race/dvc.yaml` that of a race, with the stages of
+dvc.yaml that it waits for.
 """
 
 import os
@@ -25,8 +26,8 @@ from unequal.pipeline.sources import write_sources
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
-if unknown := sorted(config.keys() - {"cluster", "gpu"}):
-    raise WorkflowError(f"--config {unknown[0]}: unknown; allowed: cluster, gpu; all settings stand in {PARAMS}")
+if unknown := sorted(config.keys() - {"cluster", "gpu", "graph"}):
+    raise WorkflowError(f"--config {unknown[0]}: unknown; allowed: cluster, gpu, graph; all settings stand in {PARAMS}")
 
 # The profile of a cluster sets it, and must name a partition.
 ON_CLUSTER = config.get("cluster") is not None
@@ -34,6 +35,9 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
     raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
 
 GRAPH = Path("dvc.yaml")
+# The graph whose outputs are asked for, and the one whose stages it waits for.
+ASKED = Path(config.get("graph", GRAPH))
+GRAPHS = dict.fromkeys([GRAPH, ASKED])
 # The gate and DVC's stage `code`, done here: a rule `code` would make all later rules run again. Jobs skip both: their
 # code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
@@ -43,12 +47,13 @@ if workflow.is_main_process:
         read_params()
         write_fingerprints(GRAPH, Path(workflow.basedir))
         write_sources(GRAPH)
-        record_finished(GRAPH)  # what a killed engine has left
+        for graph in GRAPHS:
+            record_finished(graph)  # what a killed engine has left
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
-# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
-STAGES = stages_of(GRAPH)
+# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's; and of a race.
+STAGES = [stage for graph in GRAPHS for stage in stages_of(graph)]
 
 # Jobs inherit it, on a cluster too: their outputs stay stored until this Snakemake has recorded them.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
@@ -82,12 +87,14 @@ onstart:
 
 
 onsuccess:
-    record_or_report(GRAPH)
+    for graph in GRAPHS:
+        record_or_report(graph)
 
 
 onerror:
     STOP.report(Path("logs"))
-    record_or_report(GRAPH)
+    for graph in GRAPHS:
+        record_or_report(graph)
 
 
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
@@ -107,9 +114,9 @@ def rule_name(stage):
 
 
 def inputs(stage):
-    """List a stage's dependencies as files: a folder of outputs as the outputs in it."""
+    """List a stage's dependencies: a folder of outputs as the outputs in it, a file of one as that output."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
-        inside = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
+        inside = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")]
         # Gates are left out: params.yaml has been checked above.
         if not any((OUTPUTS[out].meta or {}).get("gate") for out in inside):
             yield from inside or [path]
@@ -152,7 +159,7 @@ def reasons(stage):
 
 rule all:
     input:
-        [out.def_path for stage in STAGES for out in stage.outs],
+        [out.def_path for stage in STAGES if Path(stage.path_in_repo) == ASKED for out in stage.outs],
 
 
 # lint: the rules name neither container nor conda environment, since pyproject.toml pins the environment of all.

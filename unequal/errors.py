@@ -37,6 +37,10 @@ class UserErrors(UserError):
         self.lines = lines
 
 
+class Diverged(UserError):
+    """The loss of a training or its gradient has become NaN or infinite."""
+
+
 def one_line(error: BaseException) -> str:
     """Return an exception's message without line breaks."""
     return plain(str(error)) or type(error).__name__

@@ -10,7 +10,7 @@ from scipy import stats
 
 from unequal.race.claim import Slope, blocks_for, forecasts, look, pays_from, visible, worth
 from unequal.race.plan import CONFIRM, WHOLE, Plan, claim_of, following, opening
-from unequal.race.simulation import LEAGUE, World, best_prospects, cheapest, plans, simulate
+from unequal.race.simulation import LEAGUE, World, best_prospects, plans, simulate
 from unequal.race.standing import Candidate, Scatter, going_on, merged, next_lower, scatter_of, seats, shrunk_effect
 from unequal.statistics.estimates import BlockModel, Estimate
 
@@ -24,7 +24,7 @@ def results(**means: float) -> dict[Candidate, dict[int, float]]:
 
 @pytest.fixture(scope="module")
 def plan_of_28() -> Plan:
-    return best_prospects(plans("arm_0", RATES, 0.05, 12, 28.0), 12)[0].plan
+    return best_prospects(plans("arm_0", RATES, 0.05, 12), 12, lambda one: one.cost(12), 28.0)[0].plan
 
 
 def test_races_without_a_difference_claim_in_at_most_one_of_twenty() -> None:
@@ -71,7 +71,7 @@ def test_the_cost_of_a_plan_counts_every_training() -> None:
     plan = Plan("a", RATES, 0.05, (0.25, (100, 101)), 4, (0, 1), True, 2, (2,), (200, 201, 202), (203,))
     # 12 arms × 3 rates × 2 seeds at a quarter, 5 arms at 2 rates × 2 seeds, 3 arms × 1 seed, 2 × 4 fresh ones.
     assert plan.cost(12) == 12 * 3 * 2 / 4 + 5 * 2 * 2 + 3 + 8
-    assert cheapest("a", RATES, 0.05, 12).cost(12) == min(one.cost(12) for one in plans("a", RATES, 0.05, 12, 100))
+    assert plan.trainings(12) == (72, 31)
 
 
 def test_scatter_is_that_of_the_blocks_model() -> None:

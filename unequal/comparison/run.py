@@ -34,13 +34,22 @@ def prepare(folder: Path) -> None:
     """
     if not (folder / PARAMS).exists():
         raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a comparison")
-    if not (ROOT / "Snakefile").exists():
-        raise UserError(f"{ROOT}: no checkout of the project; stages are its programs: install it by `pip install -e`")
     graph = folder / GRAPH
     if not graph.exists() or graph.read_text(encoding="utf-8").startswith(LAID):
-        text = laid(SHARED, folder / OWN)
-        if not graph.exists() or graph.read_text(encoding="utf-8") != text:
-            write_bytes(graph, text.encode())
+        lay(graph, laid(SHARED, folder / OWN))
+    make_project(folder)
+
+
+def lay(graph: Path, text: str) -> None:
+    """Write a graph where it differs."""
+    if not graph.exists() or graph.read_text(encoding="utf-8") != text:
+        write_bytes(graph, text.encode())
+
+
+def make_project(folder: Path) -> None:
+    """Make a folder a DVC project of its own. Raises UserError where no checkout has the programs of its stages."""
+    if not (ROOT / "Snakefile").exists():
+        raise UserError(f"{ROOT}: no checkout of the project; stages are its programs: install it by `pip install -e`")
     if not (folder / ".dvc").is_dir():
         write_bytes(folder / ".dvc/config", DVC_CONFIG.encode())
         write_bytes(folder / ".dvcignore", DVC_IGNORED.encode())
@@ -59,26 +68,34 @@ def laid(shared: Path, own: Path) -> str:
     return f"{LAID}\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)}"
 
 
-def run_engine(folder: Path, engine: str, cores: int, targets: Sequence[str] = (), dry_run: bool = False) -> None:
-    """Run the graph of a folder, or continue it.
+def run_engine(
+    folder: Path,
+    engine: str,
+    cores: int,
+    targets: Sequence[str] = (),
+    dry_run: bool = False,
+    graph: Path | None = None,
+) -> None:
+    """Run a graph of a folder, or continue it.
+
+    Args:
+        folder: it holds dvc.yaml.
+        engine: `snakemake` or `dvc`.
+        cores: stages side by side, by Snakemake.
+        targets: stages, and further options of the engine; none: all stages.
+        dry_run: show what would run.
+        graph: below the folder, with the stages of dvc.yaml that it waits for; None: dvc.yaml.
 
     Raises:
         UserError: the engine ended with an error.
     """
     if engine == "snakemake":
-        dry = ["-n"] if dry_run else []
-        words = command(ROOT, folder, "--cores", str(cores), *dry, *targets)
+        asked = [] if graph is None else ["--config", f"graph={graph}"]
+        words = command(ROOT, folder, "--cores", str(cores), *(["-n"] if dry_run else []), *targets, *asked)
         where = ROOT
     else:
-        dry = ["--dry"] if dry_run else []
-        words = [
-            sys.executable,
-            "-m",
-            "dvc",
-            "repro",
-            *dry,
-            *(target for target in targets if target != "check_params"),
-        ]
+        stages = [target for target in targets if target != "check_params"] + ([] if graph is None else [str(graph)])
+        words = [sys.executable, "-m", "dvc", "repro", *(["--dry"] if dry_run else []), *stages]
         where = folder
     process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT))
     try:

@@ -53,17 +53,21 @@ class Plan(NamedTuple):
     confirm: tuple[int, ...]
     further: tuple[int, ...]
 
-    def cost(self, arms: int) -> float:
-        """Whole trainings of a race of so many arms that goes on to its last rung."""
-        tries, shared = len(self.rates), 0.0
+    def trainings(self, arms: int) -> tuple[int, int]:
+        """Short and whole trainings of a race of so many arms that goes on to its last rung."""
+        tries, short = len(self.rates), 0
         if self.short is not None:
-            share, seeds = self.short
-            shared = arms * tries * share * len(seeds)
+            short = arms * tries * len(self.short[1])
             tries = 2 if self.lower and tries > 1 else 1
         seated = arms if self.keep is None else min(arms, self.keep + 1)
         finals = min(seated, self.finalists + 1) * len(self.finals)
         fresh = 2 * (len(self.confirm) + len(self.further))
-        return shared + seated * tries * len(self.whole) + finals + fresh
+        return short, seated * tries * len(self.whole) + finals + fresh
+
+    def cost(self, arms: int) -> float:
+        """Whole trainings' worth of images."""
+        short, whole = self.trainings(arms)
+        return whole + (short * self.short[0] if self.short else 0.0)
 
 
 class Rung(NamedTuple):

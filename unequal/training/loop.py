@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from unequal import processes
 from unequal.environment import drop_variables
-from unequal.errors import UserError
+from unequal.errors import Diverged, UserError
 from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
 from unequal.progress import progress
@@ -160,7 +160,7 @@ class Trainer:
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
-        """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
+        """Train up to the budget. Raises Diverged where the loss becomes NaN or infinite."""
         stop_sync = StopSync(self.accelerator, self.step)
         with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
@@ -270,9 +270,9 @@ class Trainer:
         return figures
 
     def refuse_bad_steps(self) -> None:
-        """Raise UserError before a state with NaN is saved; the last good one stays."""
+        """Raise Diverged before a state with NaN is saved; the last good one stays."""
         if (step := int(self.first_bad_step)) < self.steps:
-            raise UserError(
+            raise Diverged(
                 f"the loss or its gradient is NaN or infinite at step {step} "
                 f"({self.feedback.images_seen(step)} images); "
                 f"the last good state is stored in {self.work}; lower the learning rate or set gradient_clip"
@@ -288,7 +288,7 @@ class Trainer:
             self.average_snapshots.write(self.step, self.averages.snapshot_tensors())
 
     def save(self) -> None:
-        """Write the resumable state. Raises UserError where it holds NaN."""
+        """Write the resumable state. Raises Diverged where it holds NaN."""
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)

@@ -1,0 +1,106 @@
+"""Arms that are shipped: what each changes of a recipe, where schedule and length allow it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from unequal.errors import UserError
+from unequal.settings.race import Arm, first_reason
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import FlowSchedule, Schedule
+from unequal.settings.strict import validate
+from unequal.settings.strict import PARAMS
+
+#: The control.
+UNIFORM = "uniform"
+
+
+def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Arm → what it is, with its source, and what it changes.
+
+    Args:
+        images: of a whole training; lengths of curricula and warm-ups follow.
+        is_flow: the schedule; a prediction goes with one of the two.
+    """
+    drawn: dict[str, tuple[str, dict[str, Any]]] = {
+        UNIFORM: ("the control: uniform timesteps, no weight", plain("uniform")),
+        "low_discrepancy": ("uniform, evenly spread in every batch (VDM, 2107.00630)", plain("uniform", "low_discrepancy")),
+        "logit_normal": ("SD3 (2403.03206, eq. 19)", density("logit_normal", mean=0.0, std=1.0)),
+        "mode": ("SD3 (2403.03206, eq. 20)", density("mode", scale=1.29)),
+        "min_snr": ("Min-SNR (2303.09556)", weight("min_snr", gamma=5.0)),
+        "soft_min_snr": ("soft Min-SNR (2401.11605)", weight("soft_min_snr", gamma=4.0)),
+        "p2": ("P2 (2204.00227)", weight("p2", gamma=1.0)),
+        "edm": ("EDM's density and weight (2206.00364)", density("log_normal", mean=-1.2, std=1.2) | weight_of("edm")),
+        "clusters": ("stratified over clusters of log-SNR (ANT, 2306.00354)", plain("clusters", "stratified", count=5)),
+        "curriculum": (
+            "from uniform to harder timesteps",
+            density("curriculum", target="noise_rate", ramp_images=images // 2, uniform_share=0.1),
+        ),
+        "easy_to_hard": (
+            "the difficulty curriculum",
+            density("easy_to_hard", clusters=10, patience_images=max(1, images // 40)),
+        ),
+        "speed": (
+            "SpeeD (2405.17403)",
+            plain("asymmetric", "mirrored", boundary=0.7, ratio=5.0) | weight_of("change_aware"),
+        ),
+        "info_noise": ("InfoNoise (2602.18647)", density("info_noise", warmup_images=max(1, images // 20))),
+        "learned_uncertainty": ("EDM2's learned weight (2312.02696, eq. 14)", weight("learned_uncertainty")),
+    }
+    predictions = ("epsilon", "velocity") if is_flow else ("epsilon", "v_prediction", "velocity")
+    others = {name: (f"predicts {name}", {"prediction": name}) for name in predictions}
+    return drawn | {f"predicts_{name}": one for name, one in others.items()}
+
+
+def plain(name: str, draw: str = "independent", **keys: Any) -> dict[str, Any]:
+    """A sampler and no weight."""
+    drawn = {} if draw == "independent" else {"draw": draw}
+    return {"sampler": {"density": name} | drawn | keys, "loss_weight": {"kind": "none"}}
+
+
+def density(name: str, **keys: Any) -> dict[str, Any]:
+    """A density, independently drawn, and no weight."""
+    return plain(name, "independent", **keys)
+
+
+def weight_of(kind: str, **keys: Any) -> dict[str, Any]:
+    """A weight alone."""
+    return {"loss_weight": {"kind": kind} | keys}
+
+
+def weight(kind: str, **keys: Any) -> dict[str, Any]:
+    """A weight on uniform timesteps."""
+    return {"sampler": {"density": "uniform"}} | weight_of(kind, **keys)
+
+
+def fitting(recipe: Recipe, schedule: Schedule) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str]]:
+    """Shipped arms that can be trained by a recipe on a schedule, and the others with the reason.
+
+    An arm that predicts what the recipe does is left out without a word.
+    """
+    fits: dict[str, tuple[str, dict[str, Any]]] = {}
+    left_out: dict[str, str] = {}
+    for name, (what, changes) in shipped(recipe.images, isinstance(schedule, FlowSchedule)).items():
+        if changes.get("prediction") == recipe.prediction:
+            continue
+        try:
+            check(name, changes, recipe, schedule)
+            fits[name] = what, changes
+        except (UserError, ValueError) as error:
+            left_out[name] = first_reason(error)
+    return fits, left_out
+
+
+def check(name: str, changes: Mapping[str, Any], recipe: Recipe, schedule: Schedule) -> None:
+    """Raise UserError or ValueError where an arm cannot be trained."""
+    own = validate(Arm, dict(changes), PARAMS).of(recipe)
+    own.check_schedule(schedule.tables())
+    schedule.check({name: own.prediction}, learned_variance=False)
+
+
+def chosen(names: tuple[str, ...], fits: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
+    """Some of the arms that fit, the control among them; none named: all. Raises UserError for another name."""
+    for name in names:
+        if name not in fits:
+            reason = left_out.get(name, f"is no shipped arm; there is: {', '.join(fits)}")
+            raise UserError(f"--arms: '{name}': {reason}")
+    return {name: one for name, one in fits.items() if not names or name in names or name == UNIFORM}

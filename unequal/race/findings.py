@@ -1,0 +1,258 @@
+"""Findings of a race: the winner, the claim, its worth, its cost, and the recipe that is the best bet."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from unequal.files import json_or_none, read_json
+from unequal.race.bracket import measured, plan_of, rungs, training_name
+from unequal.race.claim import Claim, Slope, blocks_for, forecasts, pays_from, worth
+from unequal.race.judging import claim_document
+from unequal.race.plan import (
+    CONFIRM,
+    FURTHER,
+    SHORT,
+    WHOLE,
+    Plan,
+    claim_of,
+    whole_results,
+    whole_scatter,
+    winner_and_control,
+)
+from unequal.race.standing import Candidate, Results, Scatter, best_of_arms, means, shrunk_effect
+from unequal.race.training import recipe_at
+from unequal.settings.race import Race
+from unequal.statistics.estimates import Estimate
+from unequal.statistics.verdicts import BETTER, SAME, WORSE
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A race as far as it is done.
+
+    Attributes:
+        race: its settings.
+        done: results of all rungs so far.
+        ended: whether no rung follows.
+        seconds: rung → seconds of trainings, and of scoring them.
+        sampling: the way of sampling that was chosen; the race's first where there was no choice.
+    """
+
+    race: Race
+    done: Mapping[str, Results]
+    ended: bool
+    seconds: Mapping[str, tuple[float, float]]
+    sampling: str
+
+    @property
+    def plan(self) -> Plan:
+        """Its course."""
+        return plan_of(self.race)
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether whole trainings are judged."""
+        return WHOLE in self.done
+
+    @property
+    def pair(self) -> tuple[Candidate, Candidate]:
+        """The winner so far, and the control's best candidate."""
+        if self.has_whole:
+            return winner_and_control(self.plan, self.done)
+        results = self.done[SHORT]
+        return next(iter(means(results))), best_of_arms(results)[self.race.control]
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim by fresh seeds; None: there are none yet."""
+        return claim_of(self.plan, self.done) if CONFIRM in self.done else None
+
+    @property
+    def scatter(self) -> Scatter:
+        """Of whole trainings."""
+        return whole_scatter(self.done)
+
+    @property
+    def bet(self) -> Candidate:
+        """The best bet: the winner, or the control where fresh seeds have called the winner worse."""
+        winner, control = self.pair
+        return control if self.claim is not None and self.claim.word == WORSE else winner
+
+    @property
+    def slope(self) -> Slope | None:
+        """How the control's FID falls with images; None where it has no short trainings."""
+        control = self.pair[1]
+        if SHORT not in self.done or not self.has_whole or control not in self.done[SHORT] or self.race.short is None:
+            return None
+        short, whole = self.done[SHORT][control], whole_results(self.done)[control]
+        return Slope.between(list(short.values()), list(whole.values()), self.race.short.share, self.scatter.variance)
+
+    def images(self) -> dict[str, int]:
+        """Rung → images of all its trainings."""
+        whole, course = self.race.recipe.images, rungs(self.race, self.done)
+        counted = [one for one in course if one.name in self.done]
+        return {one.name: round(len(one.candidates) * len(one.blocks) * one.share * whole) for one in counted}
+
+
+def effect(standing: Standing) -> tuple[str, Estimate] | None:
+    """Difference of winner and control in ln(FID), and its source: fresh seeds, or a forecast; None: there is none."""
+    winner, control = standing.pair
+    if winner.arm == control.arm or not standing.has_whole:
+        return None
+    claim, results = standing.claim, whole_results(standing.done)
+    if claim is not None and claim.estimate is not None:
+        return "fresh seeds", claim.estimate
+    _, forecast = shrunk_effect(results, winner.arm, control.arm, standing.scatter)
+    blocks = len(results[winner])
+    error = math.sqrt(2 * standing.scatter.variance / blocks) if standing.scatter.freedom else math.inf
+    return "forecast", Estimate(forecast, error, max(1, standing.scatter.freedom))
+
+
+def ahead(standing: Standing) -> list[dict[str, Any]]:
+    """Forecasts of longer trainings, where winner and control were trained short and whole."""
+    known = effect(standing)
+    if known is None or SHORT not in standing.done or standing.race.short is None:
+        return []
+    short, (winner, control) = standing.done[SHORT], standing.pair
+    if winner not in short or control not in short or not np.isfinite([*short[winner].values()]).all():
+        return []
+    pairs = np.array([short[winner][block] - short[control][block] for block in short[winner]])
+    if not np.isfinite(pairs).all() or not standing.scatter.freedom:
+        return []
+    error = math.sqrt(2 * standing.scatter.variance / len(pairs))
+    before = Estimate(float(pairs.mean()), error, standing.scatter.freedom)
+    return [
+        {
+            "times": one.times,
+            "change": math.expm1(one.difference),
+            "low": math.expm1(one.low),
+            "high": math.expm1(one.high),
+        }
+        for one in forecasts(before, known[1], standing.race.short.share)
+    ]
+
+
+def findings(standing: Standing) -> dict[str, Any]:
+    """Everything that the page says, as JSON."""
+    (winner, control), known, images = standing.pair, effect(standing), standing.images()
+    cost, multiple, slope = sum(images.values()), None, standing.slope
+    if known is not None and slope is not None and known[1].difference < 0:
+        multiple = worth(known[1].difference, slope)
+    shown = None
+    if standing.has_whole and winner.arm != control.arm:
+        looks, forecast = shrunk_effect(whole_results(standing.done), winner.arm, control.arm, standing.scatter)
+        shown = {"as_it_looks": math.expm1(looks), "forecast": math.expm1(forecast)}
+    blocks = blocks_for(standing.race.delta, standing.scatter) if standing.scatter.freedom else None
+    claim = standing.claim
+    return {
+        "sentence": sentence(standing),
+        "ended": standing.ended,
+        "winner": winner._asdict(),
+        "control": control._asdict(),
+        "best_bet": standing.bet._asdict(),
+        "claim": None if claim is None else claim_document(claim),
+        "effect_in_the_race": shown,
+        "sampling": standing.sampling,
+        "scatter_of_a_training": math.sqrt(standing.scatter.variance) if standing.scatter.freedom else None,
+        "blocks_that_show_delta": blocks,
+        "worth_in_images_of_the_control": multiple,
+        "cost_in_images": images,
+        "cost_in_whole_trainings": cost / standing.race.recipe.images,
+        "cost_in_hours": {rung: sum(both) / 3600 for rung, both in standing.seconds.items()},
+        "pays_from_images": None if multiple is None else pays_from(cost, multiple),
+        "longer_trainings": ahead(standing),
+    }
+
+
+def called(candidate: Candidate) -> str:
+    """A candidate as people read it."""
+    name = candidate.arm.replace("_", " ")
+    return name if candidate.rate == 1 else f"{name} at {candidate.rate:g} × its learning rate"
+
+
+def sentence(standing: Standing) -> str:
+    """The one sentence of the page."""
+    winner, control = standing.pair
+    if not standing.has_whole:
+        return f"After short trainings {called(winner)} leads; nothing is shown yet."
+    if winner.arm == control.arm:
+        return f"The control, {called(control)}, came first: no arm is a better bet on these data."
+    claim, name = standing.claim, called(winner)[:1].upper() + called(winner)[1:]
+    if claim is None or claim.estimate is None:
+        return f"{name} leads the whole trainings; fresh seeds have not spoken yet."
+    change = 100 * math.expm1(claim.estimate.difference)
+    size, blocks = f"{abs(change):.1f} %", f"{claim.blocks} fresh seeds"
+    direction = "lower" if change < 0 else "higher"
+    if claim.word == BETTER:
+        return f"{name} is shown to be better than {called(control)}: FID is {size} lower on {blocks}."
+    if claim.word == WORSE:
+        return f"{name} won the race but is worse on {blocks}; stay with {called(control)}."
+    if claim.word == SAME:
+        return f"{name} and {called(control)} are the same within {100 * standing.race.delta:.0f} %."
+    return (
+        f"{name} is the best bet, not shown: FID is {size} {direction} than with "
+        f"{called(control)} on {blocks}, which does not decide."
+    )
+
+
+def seconds_of(
+    race: Race, done: Mapping[str, Results], trainings: Path, scoring: Path
+) -> dict[str, tuple[float, float]]:
+    """Rung → seconds of its trainings, and of their scores, from files that lie in folders a rung."""
+    found = {}
+    for rung in rungs(race, done):
+        if rung.name not in done:
+            continue
+        names = [training_name(one, block) for one in rung.candidates for block in rung.blocks]
+        sums = [
+            sum((json_or_none(folder / rung.name / f"{name}.json") or {}).get(key, 0.0) for name in names)
+            for folder, key in ((trainings, "training_seconds"), (scoring, "seconds"))
+        ]
+        found[rung.name] = (sums[0], sums[1])
+    return found
+
+
+def chosen_sampling(race: Race, done: Mapping[str, Results]) -> str:
+    """The way of sampling that fresh trainings were scored by again, or the first."""
+    for one, blocks in done.get(CONFIRM, {}).items():
+        for block in blocks:
+            if (again := read_json(measured(CONFIRM, one, block)).get("chosen")) is not None:
+                return str(again["sampling"])
+    return next(iter(race.samplings))
+
+
+def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
+    """FID of fresh trainings by the chosen way of sampling, relative to the race's first; None where it is that."""
+    if standing.sampling == next(iter(standing.race.samplings)) or CONFIRM not in standing.done:
+        return None
+    changes: dict[str, list[float]] = {"winner": [], "control": []}
+    for rung in (CONFIRM, FURTHER):
+        for place, one in zip(changes, standing.pair, strict=True):
+            for block in standing.done.get(rung, {}).get(one, {}):
+                document = read_json(measured(rung, one, block))
+                if document["collapsed"] is None:
+                    changes[place].append(math.log(document["chosen"]["fid"] / document["fid"]))
+    return {place: math.expm1(fmean(logs)) for place, logs in changes.items() if logs}
+
+
+def recipe_document(standing: Standing) -> dict[str, Any]:
+    """The best bet as sections of params.yaml."""
+    race, one = standing.race, standing.bet
+    recipe = recipe_at(race.recipe_of(one.arm), one.rate)
+    document = recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}
+    sampling = race.samplings[standing.sampling].model_dump(mode="json", exclude_defaults=True)
+    return {"recipes": {"base": document}, "sampling": sampling}
+
+
+def rows(done: Mapping[str, Results]) -> Sequence[dict[str, Any]]:
+    """A row a candidate and rung."""
+    return [
+        {"rung": rung, "arm": one.arm, "rate": one.rate, "trainings": len(results[one]), "log_fid": mean}
+        for rung, results in done.items()
+        for one, mean in means(results).items()
+    ]

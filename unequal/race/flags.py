@@ -1,0 +1,78 @@
+"""A recipe as flags of diffusers' and kohya's scripts, where they can say it."""
+
+import math
+from typing import Any
+
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import FlowSchedule, Schedule
+from unequal.suggestions.flags import Flags, Phrase, Trainer, facts, nothing, phrase, shell
+
+#: Families of scripts for flows, and for schedules that preserve variance.
+FAMILIES: dict[tuple[Trainer, bool], tuple[str, ...]] = {
+    ("diffusers", True): ("sd3", "flux"),
+    ("diffusers", False): ("sd", "sdxl", "unconditional"),
+    ("kohya", True): ("sd3", "flux"),
+    ("kohya", False): ("sd",),
+}
+
+
+def density_flags(recipe: Recipe, shift: float, trainer: Trainer) -> Flags | None:
+    """Flags of the sampler on a flow; None: no script can say it.
+
+    Scripts of diffusers count times from the noise end, so the mean has the other sign, and shift by their scheduler;
+    those of kohya count as this project does, after all shifts.
+    """
+    sampler: Any = recipe.sampler
+    if sampler.draw != "independent" or sampler.unbiased or sampler.normalised:
+        return None
+    if sampler.density == "uniform":
+        return {}
+    if sampler.density == "logit_normal" and getattr(sampler, "shift", 1.0) == 1.0:
+        mean = -sampler.mean if trainer == "diffusers" else sampler.mean + math.log(shift)
+        return {"--weighting_scheme": "logit_normal", "--logit_mean": mean, "--logit_std": sampler.std}
+    if sampler.density == "mode" and getattr(sampler, "shift", 1.0) == 1.0:
+        return {"--weighting_scheme": "mode", "--mode_scale": sampler.scale}
+    return None
+
+
+def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
+    """Flags of the loss weight on a schedule that preserves variance; None: no script can say it."""
+    weight: Any = recipe.loss_weight
+    if weight.kind == "none":
+        return {}
+    if weight.kind == "min_snr":
+        return {"--snr_gamma" if trainer == "diffusers" else "--min_snr_gamma": weight.gamma}
+    return None
+
+
+def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase]:
+    """All that scripts accept of a recipe, or one line: no script accepts it."""
+    is_flow = isinstance(schedule, FlowSchedule)
+    on_flow = recipe.prediction == "velocity" and recipe.loss_weight.kind == "none"
+    with_betas = recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform"
+    if recipe.conflicts is not None or not (on_flow if is_flow else with_betas):
+        return [nothing(f"{trainer}: no script accepts it")]
+    if is_flow:
+        flags = density_flags(recipe, schedule.shift, trainer)
+    elif recipe.sampler.draw != "independent":
+        flags = None
+    else:
+        flags = weight_flags(recipe, trainer)
+    if flags is None:
+        return [nothing(f"{trainer}: no script accepts it")]
+    if not flags:
+        return [nothing(f"{trainer}: nothing to say; its scripts draw uniform timesteps without a weight")]
+    if not is_flow and trainer == "diffusers":
+        flags = {"--prediction_type": recipe.prediction} | flags
+    found = [phrase(trainer, [family], f"{trainer}, {family}", flags) for family in FAMILIES[trainer, is_flow]]
+    accepted = [one for one in found if one.scripts]
+    return accepted or [nothing(f"{trainer}: no script accepts it")]
+
+
+def script_flags(recipe: Recipe, schedule: Schedule) -> str:
+    """Flags of both trainers as shell comments and lines."""
+    parts = [f"# Flags of scripts as of {facts()['looked_at']}"]
+    parts += [
+        shell(one).strip("\n") for trainer in ("diffusers", "kohya") for one in phrases(recipe, schedule, trainer)
+    ]
+    return "\n".join(parts)

@@ -1,0 +1,147 @@
+"""The page of a race: one sentence, pictures, what is shown and what is a bet, and tables."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unequal.files import write_bytes
+from unequal.pipeline.stage import Run
+from unequal.race.findings import Standing, called, findings, recipe_document, with_chosen_sampling
+from unequal.race.flags import script_flags
+from unequal.race.pictures import drawings
+from unequal.race.plan import SHORT
+from unequal.race.standing import means
+from unequal.race.training import recipe_at
+from unequal.report.formatting import percent, with_prefix
+from unequal.report.page import Report, Table, publish
+from unequal.report.statements import Section, Statement
+from unequal.settings.schedule import Schedule
+from unequal.statistics.verdicts import UNDECIDED
+
+RECIPE = "race/recipe.yaml"
+
+
+def standing_table(standing: Standing) -> Table:
+    """A row a candidate and rung, the best first."""
+    rows = [
+        (called(one), rung, str(len(results[one])), f"{math.exp(mean):.4g}" if math.isfinite(mean) else "collapsed")
+        for rung, results in standing.done.items()
+        for one, mean in means(results).items()
+    ]
+    return Table(
+        "All candidates",
+        ("candidate", "rung", "trainings", "FID, geometric mean"),
+        rows,
+        "Rungs are compared within themselves alone: short trainings see fewer images, and fresh seeds are scored "
+        "against the other half of the held-out images where these are enough.",
+    )
+
+
+def cost_table(standing: Standing) -> Table:
+    """A row a rung."""
+    images = standing.images()
+    rows = [
+        (rung, with_prefix(images[rung]), *(f"{one / 3600:.2f}" for one in standing.seconds[rung])) for rung in images
+    ]
+    hours = [sum(one[place] for one in standing.seconds.values()) / 3600 for place in (0, 1)]
+    rows.append(("all", with_prefix(sum(images.values())), *(f"{one:.2f}" for one in hours)))
+    return Table("What the race cost", ("rung", "images", "hours of training", "hours of scoring"), rows)
+
+
+def say(key: str, subject: str, text: str) -> Statement:
+    """A statement without figures; those stand in outcome.json."""
+    return Statement(key, text, subject=subject)
+
+
+def between(low: float, high: float) -> str:
+    """An interval of relative changes as text."""
+    return f"{percent(low, True)} to {percent(high, True)}"
+
+
+def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statement]:
+    """What is shown, and what is the best bet."""
+    claim, race = standing.claim, standing.race
+    lines = [say("shown", "Shown:", "nothing; no fresh seeds were trained.")]
+    if claim is not None and claim.estimate is not None:
+        span = between(math.expm1(claim.low), math.expm1(claim.high))
+        change = percent(math.expm1(claim.estimate.difference), True)
+        text = f"{claim.word}; FID changes by {change} on {claim.blocks} fresh seeds ({span})."
+        lines = [say("shown", "Shown:", text)]
+        if claim.word == UNDECIDED:
+            visible = percent(math.expm1(claim.visible))
+            lines.append(say("visible", "Visible here:", f"a difference of {visible}, in four of five races."))
+    bet, effect = f"{called(standing.bet)}.", found["effect_in_the_race"]
+    if effect is not None:
+        looks, forecast = percent(effect["as_it_looks"], True), percent(effect["forecast"], True)
+        bet += f" In the race FID looked {looks}; the forecast is {forecast}."
+    lines.append(say("bet", "Best bet:", bet))
+    if (blocks := found["blocks_that_show_delta"]) is not None:
+        price = with_prefix(2 * blocks * race.recipe.images)
+        lines.append(say("price", "Price of δ:", f"{blocks} fresh seeds show {percent(race.delta)}: {price} images."))
+    return lines
+
+
+def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
+    """What the recipe is worth, from when on the race pays, and forecasts."""
+    lines = []
+    if (multiple := found["worth_in_images_of_the_control"]) is not None:
+        lines.append(say("worth", "Worth:", f"the control needs {multiple:.2f} × the images for the same FID."))
+    if (images := found["pays_from_images"]) is not None:
+        lines.append(say("pays", "Pays:", f"from a final training of {with_prefix(images)} images on."))
+    for one in found["longer_trainings"]:
+        change, span = percent(one["change"], True), between(one["low"], one["high"])
+        subject = f"At {one['times']} × the images:"
+        lines.append(say(f"at_{one['times']}", subject, f"FID changes by {change} ({span}), as a forecast."))
+    return lines
+
+
+def honesty(standing: Standing) -> list[Statement]:
+    """What a race does not say."""
+    lines = [
+        say("errors", "", "Eliminations control no error: an arm that went out may be as good as one that stayed."),
+        say("claim", "", "One claim is made: the winner against the control on fresh seeds, in at most two looks."),
+    ]
+    if SHORT in standing.done and standing.race.short is not None:
+        share = percent(standing.race.short.share)
+        lines.append(say("short", "", f"Short trainings see {share} of the images and decay to their own end."))
+    return lines
+
+
+def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) -> None:
+    """Write the page, the findings and the recipe as outputs of a stage."""
+    found, again = findings(standing), with_chosen_sampling(standing)
+    sections = [Section("Shown, and the best bet", "", shown_and_bet(found, standing))]
+    if lines := worth_statements(found):
+        sections.append(Section("What it is worth", "", lines))
+    if again is not None:
+        changes = ", ".join(f"{place} {percent(change, True)}" for place, change in again.items())
+        text = f"chosen without training; on fresh seeds FID changes by: {changes}."
+        line = say("sampling", f"{standing.sampling}:", text)
+        sections.append(Section("Sampling", "", [line]))
+    sections.append(Section("What a race does not say", "", honesty(standing)))
+    bet = recipe_at(standing.race.recipe_of(standing.bet.arm), standing.bet.rate)
+    flags = script_flags(bet, schedule)
+    report = Report(
+        title="Race" if standing.ended else "Race, not yet ended",
+        lead=found["sentence"],
+        tables=[standing_table(standing), cost_table(standing)],
+        conditions={
+            "δ": f"{standing.race.delta:g} of ln(FID)",
+            "sampling": standing.sampling,
+            "images of a whole training": f"{standing.race.recipe.images:,}",
+        },
+        drawings=[],
+        rows={},
+        sections=sections,
+        overview=drawings(standing, samples),
+        commands=["unequal race adopt", *flags.splitlines()],
+    )
+    publish(run, report, "results/race")
+    run.metrics("results/race/outcome.json", found)
+    header = f"# {found['sentence']}\n# Paste these sections into params.yaml, or run `unequal race adopt`.\n"
+    body = yaml.safe_dump(recipe_document(standing), sort_keys=False, allow_unicode=True)
+    comments = "".join(f"# {line.removeprefix('# ')}\n" for line in flags.splitlines())
+    write_bytes(run.output(RECIPE), (header + body + comments).encode())

@@ -1,0 +1,126 @@
+"""Pictures of a race: FID over images, a forest plot of the finalists, and samples of control and winner."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import stdtrit
+
+from unequal.race.bracket import training_name
+from unequal.race.claim import LOOK
+from unequal.race.findings import Standing, called
+from unequal.race.plan import CONFIRM, FINALS, FURTHER, SHORT, WHOLE, whole_results
+from unequal.race.standing import best_of_arms, means
+from unequal.report.drawing import INK, RED, ForestRow, colour, forest_plot, forest_size, log_scale, picture_grid
+from unequal.report.formatting import label, with_prefix
+from unequal.report.page import Drawing
+from unequal.statistics.verdicts import LEVEL
+
+#: Images in a row of samples.
+SHOWN = 12
+
+
+def points(standing: Standing) -> dict[str, dict[float, float]]:
+    """Arm → images of its trainings → FID at its best rate, the geometric mean over seeds."""
+    race, found = standing.race, dict[str, dict[float, float]]()
+    for rung in (SHORT, WHOLE, FINALS):
+        images = race.recipe.images * (race.short.share if rung == SHORT and race.short else 1.0)
+        average = means(standing.done.get(rung, {}))
+        for arm, one in best_of_arms(standing.done.get(rung, {})).items():
+            if math.isfinite(average[one]):
+                found.setdefault(arm, {})[images] = math.exp(average[one])
+    return found
+
+
+def draw_over_images(standing: Standing, figure: Figure) -> None:
+    """FID over images: a line an arm, a cross where it ended, and fresh seeds as rings."""
+    axes, whole, curves = figure.subplots(), standing.race.recipe.images, points(standing)
+    inks = {one.arm: ink for one, ink in zip(standing.pair, (RED, INK), strict=True)}
+    for arm, curve in curves.items():
+        style: dict[str, Any] = {"color": colour(arm), "alpha": 0.55, "linewidth": 1.2}
+        if arm in inks:
+            style = {"color": inks[arm], "linewidth": 2.2, "zorder": 3}
+        axes.plot(list(curve), list(curve.values()), "-o", markersize=4, label=label(arm), **style)
+        if (end := max(curve)) < whole:
+            axes.plot(end, curve[end], "x", color=style["color"], markersize=9)
+    for rung in (CONFIRM, FURTHER):
+        for one in standing.pair:
+            logs = standing.done.get(rung, {}).get(one, {}).values()
+            fids = [math.exp(value) for value in logs if value < math.inf]
+            axes.plot([whole * 1.06] * len(fids), fids, "o", color=inks[one.arm], markerfacecolor="white")
+    ticks = sorted({images for curve in curves.values() for images in curve})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [with_prefix(one) for one in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("images seen")
+    axes.set_ylabel("FID")
+    log_scale(axes, "{:g}")
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def over_images(standing: Standing) -> Drawing:
+    """FID over images."""
+    caption = (
+        "Each arm at its best learning rate, mean over seeds; every point is a training of its own, decayed to its "
+        "end. × an arm that did not go on. Rings: winner (red) and control (blue) on fresh seeds."
+    )
+    draw = partial(draw_over_images, standing)
+    return Drawing("fid_over_images", (9.0, 4.6), draw, "FID over images", caption)
+
+
+def forest_rows(standing: Standing) -> list[ForestRow]:
+    """Arms of whole trainings against the control, and the fresh seeds' claim."""
+    results, scatter = whole_results(standing.done), standing.scatter
+    winner, control = standing.pair
+    average, rows = means(results), []
+    error = math.sqrt(2 * scatter.variance / len(results[control]))
+    half = float(stdtrit(scatter.freedom, 1 - LEVEL / 2)) * error if math.isfinite(error) else 0.0
+    for arm, one in best_of_arms(results).items():
+        difference = average[one] - average[control]
+        if half and arm != control.arm and math.isfinite(difference):
+            ends = np.expm1([difference, difference - half, difference + half]).tolist()
+            rows.append(ForestRow(called(one), *ends, "in the race"))
+    claim = standing.claim
+    if claim is not None and claim.estimate is not None and math.isfinite(claim.low):
+        ends = np.expm1([claim.estimate.difference, claim.low, claim.high]).tolist()
+        rows.append(ForestRow(f"{called(winner)}, fresh", *ends, claim.word))
+    return rows
+
+
+def forest(standing: Standing) -> Drawing:
+    """Forest plot of the finals."""
+    rows, delta = forest_rows(standing), standing.race.delta
+    caption = (
+        f"Change of FID against {called(standing.pair[1])}, with 95 % intervals from the pooled scatter; fresh seeds "
+        f"with {100 * (1 - LOOK):g} % intervals. The band is δ. The race's own figures flatter its winner."
+    )
+    draw = partial(forest_plot, rows=rows, delta=delta, text="change of FID")
+    return Drawing("finals", forest_size(len(rows)), draw, "Finals", caption)
+
+
+def samples(standing: Standing, folder: Path) -> Drawing | None:
+    """Samples of control and winner from the same noise."""
+    winner, control = standing.pair
+    rung = next(one for one in (CONFIRM, FINALS, WHOLE, SHORT) if one in standing.done)
+    if winner not in standing.done[rung] or control not in standing.done[rung] or winner == control:
+        return None
+    block = next(iter(standing.done[rung][winner]))
+    rows: Mapping[str, np.ndarray] = {
+        called(one): np.load(folder / rung / f"{training_name(one, block)}.npy", allow_pickle=False)[:SHOWN]
+        for one in (control, winner)
+    }
+    if any(len(one) == 0 for one in rows.values()):
+        return None
+    draw = partial(picture_grid, rows=rows)
+    return Drawing("samples", (9.0, 2.2), draw, "Samples", f"From the same noise, seed {block}; not chosen by eye.")
+
+
+def drawings(standing: Standing, folder: Path) -> list[Drawing]:
+    """All pictures for which there are results."""
+    finals = [forest(standing)] if standing.has_whole and forest_rows(standing) else []
+    own = samples(standing, folder)
+    return [over_images(standing), *finals, *([] if own is None else [own])]

@@ -1,0 +1,90 @@
+"""Carrying a race out: its graph is laid next to the params file, and rung after rung is run by an engine."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from unequal.comparison.run import LAID, lay, make_project, run_engine
+from unequal.errors import UserError
+from unequal.files import json_or_none, write_bytes
+from unequal.pipeline.params_files import read_params
+from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, standing_file
+from unequal.race.results import read_done
+from unequal.settings.params import Raced
+from unequal.settings.race import Race
+from unequal.settings.strict import PARAMS, read_yaml
+
+#: The graph of every race, and the stages that it needs of the folder's own graph.
+SHARED, HOME = Path(__file__).with_name("graph.yaml"), Path(__file__).with_name("home.yaml")
+HEAD = LAID.replace("compare", "race")
+
+
+def race_of(folder: Path) -> Race:
+    """The race in a folder's params.yaml. Raises UserError where there is none."""
+    params = read_raced(folder)
+    if params.race is None:
+        raise UserError(f"{folder / PARAMS}: race: missing; `unequal race plan --budget …` writes it")
+    return params.race
+
+
+def read_raced(folder: Path) -> Raced:
+    """A folder's params.yaml as a whole. Raises UserError where it is not sound, or is a comparison's."""
+    params = read_params(folder / PARAMS)
+    if not isinstance(params, Raced):
+        raise UserError(
+            f"{folder / PARAMS}: the settings of a comparison; allowed: those of the pipeline, or of a race"
+        )
+    return params
+
+
+def prepare(folder: Path) -> None:
+    """Lay the graphs of a race into a folder with a params.yaml. Raises UserError where there is none."""
+    if not (folder / PARAMS).exists():
+        raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a race")
+    own = folder / "dvc.yaml"
+    if not own.exists() or own.read_text(encoding="utf-8").startswith(HEAD):
+        lay(own, f"{HEAD}\n{HOME.read_text(encoding='utf-8')}")
+    if not (folder / BRACKET).exists():
+        write_bytes(folder / BRACKET, bracket_text(bracket_of_nothing()).encode())
+    lay(folder / GRAPH, f"{HEAD}\n{SHARED.read_text(encoding='utf-8')}")
+    make_project(folder)
+
+
+def bracket_of_nothing() -> dict[str, dict[str, str]]:
+    """A bracket without trainings."""
+    return {"trainings": {}, "judged": {}, "sampled": {}, "reported": {}}
+
+
+def carry_out(
+    folder: Path, engine: str, cores: int, options: Sequence[str] = (), dry_run: bool = False
+) -> Iterator[str]:
+    """Run a race to its end, rung after rung; yield the name of each rung that is done.
+
+    Every call of the engine sees a bracket that does not change. Rungs that are done are not trained again.
+
+    Raises:
+        UserError: the engine ended with an error.
+    """
+    prepare(folder)
+    race, last = race_of(folder), None
+    while True:
+        course = rungs(race, {} if last is None else read_done(folder / standing_file(last)))
+        if course[-1].name == last:
+            return
+        text = bracket_text(bracket(race, course))
+        if (folder / BRACKET).read_text(encoding="utf-8") != text:
+            write_bytes(folder / BRACKET, text.encode())
+        run_engine(folder, engine, cores, options, dry_run, GRAPH)
+        last = course[-1].name
+        yield last
+        if dry_run:
+            return
+
+
+def last_standing(folder: Path) -> Path:
+    """The judge's document of the last rung in the bracket that is done. Raises UserError where no rung is."""
+    path = folder / BRACKET
+    judged = list(read_yaml(path)["judged"]) if path.exists() else []
+    done = [folder / standing_file(rung) for rung in judged if json_or_none(folder / standing_file(rung))]
+    if not done:
+        raise UserError(f"{folder}: no rung of a race is judged yet; run `unequal race run`")
+    return done[-1]

@@ -1,0 +1,1 @@
+"""Stages of a race, thin programs each."""

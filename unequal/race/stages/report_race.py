@@ -1,0 +1,33 @@
+"""The page of a race, its findings, and the recipe to paste."""
+
+from unequal.files import read_json
+from unequal.pipeline.stage import Run, stage
+from unequal.race.findings import Standing, chosen_sampling, seconds_of
+from unequal.race.page import write_page
+from unequal.race.results import read_done
+from unequal.settings.race import Race
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    race: Race
+    schedule: Schedule
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, after: str) -> None:
+    """Write the page."""
+    last = run.input(after)
+    done, race = read_done(last), settings.race
+    run.input("results/race/measured")
+    samples = run.input("artifacts/race/samples")
+    seconds = seconds_of(race, done, run.input("results/race/trainings"), run.input("results/race/seconds"))
+    ended = read_json(last)["next"] is None
+    write_page(run, Standing(race, done, ended, seconds, chosen_sampling(race, done)), settings.schedule, samples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Trainings of a race: all arms of a block share weights, images, timesteps' draws and noise."""
+
+from unequal.comparison.settings import Try, shortened
+from unequal.comparison.training import NetworkSettings, with_batches
+from unequal.data.prepared import PreparedData
+from unequal.randomness import torch_seed
+from unequal.settings.race import Arm
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import key
+from unequal.training.initialisation import Start
+from unequal.training.train import Outcome, TrainingJob, spec_for, train
+from unequal.workspace import Workspace
+
+
+class ArmSettings(NetworkSettings):
+    """Keys of params.yaml by which an arm is trained."""
+
+    recipe: Recipe = key("race.recipe")
+    arm: Arm = key("race.arms.{arm}")
+
+
+def recipe_at(recipe: Recipe, rate: float, share: float = 1.0) -> Recipe:
+    """A recipe at a factor of its learning rate, for a share of its images."""
+    return shortened(recipe, share, Try(lr=rate * recipe.optimizer.lr))
+
+
+def train_arm(
+    workspace: Workspace, settings: ArmSettings, data: PreparedData, name: str, rate: float, block: int, share: float
+) -> Outcome:
+    """Train an arm from fresh weights. Raises Diverged where its loss becomes NaN or infinite."""
+    recipe = recipe_at(settings.arm.of(settings.recipe), rate, share)
+    job = TrainingJob(name, recipe, settings.training, data, torch_seed(block))
+    if settings.arm.batch_size is not None:
+        job = with_batches(job, settings.arm.batch_size)
+    start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), job.seed)
+    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
