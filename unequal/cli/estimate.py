@@ -25,7 +25,7 @@ from unequal.models.backbones.backbone import backbone_of, count_cost, training_
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
-from unequal.settings.params import EXPERTS, Params
+from unequal.settings.params import EXPERTS, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 
 BYTES_PER_WEIGHT = 4
@@ -141,7 +141,7 @@ class Rates:
     forward: float
 
 
-def rates(params: Params, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
+def rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
     """Measure with the batch sizes of the params file: training in float32, in bf16, and compiled on request.
 
     On a CPU also with a thread for each core, if those are more than the settings say.

@@ -7,8 +7,7 @@ from unequal.errors import UserError
 from unequal.settings.race import Arm, first_reason
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import FlowSchedule, Schedule
-from unequal.settings.strict import validate
-from unequal.settings.strict import PARAMS
+from unequal.settings.strict import PARAMS, validate
 
 #: The control.
 UNIFORM = "uniform"
@@ -23,7 +22,10 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
     """
     drawn: dict[str, tuple[str, dict[str, Any]]] = {
         UNIFORM: ("the control: uniform timesteps, no weight", plain("uniform")),
-        "low_discrepancy": ("uniform, evenly spread in every batch (VDM, 2107.00630)", plain("uniform", "low_discrepancy")),
+        "low_discrepancy": (
+            "evenly spread in every batch (VDM, 2107.00630)",
+            plain("uniform", "low_discrepancy"),
+        ),
         "logit_normal": ("SD3 (2403.03206, eq. 19)", density("logit_normal", mean=0.0, std=1.0)),
         "mode": ("SD3 (2403.03206, eq. 20)", density("mode", scale=1.29)),
         "min_snr": ("Min-SNR (2303.09556)", weight("min_snr", gamma=5.0)),

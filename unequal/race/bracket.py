@@ -16,8 +16,8 @@ from unequal.settings.race import Race
 
 #: The graph of a race, and the settings that it is resolved from, below the folder of the params file.
 GRAPH, BRACKET = Path("race/dvc.yaml"), Path("race/bracket.yaml")
-#: What the first rung waits for.
-GATE = "artifacts/params_checked.json"
+#: What stages without a judge before them wait for: the data's figures, which change with the data alone.
+START = "results/metrics/data.json"
 #: The sampling that was chosen.
 SAMPLING = "results/race/sampling.json"
 HEAD = "# Trainings of the race so far; `unequal race run` adds the next rung as the judge of the last one says.\n"
@@ -89,15 +89,15 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
             "block": block,
             "share": f"{rung.share:g}",
             "name": training_name(one, block),
-            "after": GATE if last is None else str(note(last, one)),
-            "sampling": SAMPLING if choosing and rung in fresh else GATE,
+            "after": START if last is None else str(note(last, one)),
+            "sampling": SAMPLING if choosing and rung in fresh else START,
         }
         for last, rung in zip(before, course, strict=False)
         for one in rung.candidates
         for block in rung.blocks
     }
     judged = {
-        rung.name: {"after": GATE if last is None else str(standing_file(last))}
+        rung.name: {"after": START if last is None else str(standing_file(last))}
         for last, rung in zip(before, course, strict=False)
     }
     last_whole = [rung.name for rung in course if rung.name not in (SHORT, CONFIRM, FURTHER)]

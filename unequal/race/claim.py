@@ -49,7 +49,8 @@ def look(pairs: Sequence[tuple[float, float]], scatter: Scatter, delta: float) -
         scatter: of the whole rungs.
         delta: δ in ln(FID).
     """
-    collapsed = tuple(sum(not np.isfinite(pair[place]) for pair in pairs) for place in (0, 1))
+    winners, controls = (sum(not np.isfinite(pair[place]) for pair in pairs) for place in (0, 1))
+    collapsed = winners, controls
     differences = np.array([winner - control for winner, control in pairs if np.isfinite([winner, control]).all()])
     pooled = scatter
     if len(differences) > 1:

@@ -79,9 +79,12 @@ class Standing:
 
     @property
     def bet(self) -> Candidate:
-        """The best bet: the winner, or the control where fresh seeds have called the winner worse."""
+        """The best bet: the winner, or the control where all that is known of the winner speaks against it."""
         winner, control = self.pair
-        return control if self.claim is not None and self.claim.word == WORSE else winner
+        if self.claim is not None and self.claim.word == WORSE:
+            return control
+        known = bet_effect(self)
+        return control if known is not None and known > 0 else winner
 
     @property
     def slope(self) -> Slope | None:
@@ -111,6 +114,19 @@ def effect(standing: Standing) -> tuple[str, Estimate] | None:
     blocks = len(results[winner])
     error = math.sqrt(2 * standing.scatter.variance / blocks) if standing.scatter.freedom else math.inf
     return "forecast", Estimate(forecast, error, max(1, standing.scatter.freedom))
+
+
+def bet_effect(standing: Standing) -> float | None:
+    """Difference of winner and control in ln(FID) by all whole trainings, those of the race shrunk; None: no winner."""
+    winner, control = standing.pair
+    if winner.arm == control.arm or not standing.has_whole:
+        return None
+    results, claim = whole_results(standing.done), standing.claim
+    _, forecast = shrunk_effect(results, winner.arm, control.arm, standing.scatter)
+    if claim is None or claim.estimate is None:
+        return forecast
+    before, fresh = len(results[winner]), claim.blocks
+    return (before * forecast + fresh * claim.estimate.difference) / (before + fresh)
 
 
 def ahead(standing: Standing) -> list[dict[str, Any]]:
@@ -146,7 +162,8 @@ def findings(standing: Standing) -> dict[str, Any]:
     shown = None
     if standing.has_whole and winner.arm != control.arm:
         looks, forecast = shrunk_effect(whole_results(standing.done), winner.arm, control.arm, standing.scatter)
-        shown = {"as_it_looks": math.expm1(looks), "forecast": math.expm1(forecast)}
+        bet = bet_effect(standing)
+        shown = {"as_it_looks": math.expm1(looks), "forecast": math.expm1(forecast if bet is None else bet)}
     blocks = blocks_for(standing.race.delta, standing.scatter) if standing.scatter.freedom else None
     claim = standing.claim
     return {
@@ -194,9 +211,10 @@ def sentence(standing: Standing) -> str:
         return f"{name} won the race but is worse on {blocks}; stay with {called(control)}."
     if claim.word == SAME:
         return f"{name} and {called(control)} are the same within {100 * standing.race.delta:.0f} %."
+    bet = name if standing.bet == winner else called(control)
     return (
-        f"{name} is the best bet, not shown: FID is {size} {direction} than with "
-        f"{called(control)} on {blocks}, which does not decide."
+        f"{bet[:1].upper() + bet[1:]} is the best bet, nothing is shown: on {blocks} FID is {size} {direction} with "
+        f"{called(winner)} than with {called(control)}, which does not decide."
     )
 
 
@@ -217,11 +235,11 @@ def seconds_of(
     return found
 
 
-def chosen_sampling(race: Race, done: Mapping[str, Results]) -> str:
+def chosen_sampling(race: Race, done: Mapping[str, Results], folder: Path = Path()) -> str:
     """The way of sampling that fresh trainings were scored by again, or the first."""
     for one, blocks in done.get(CONFIRM, {}).items():
         for block in blocks:
-            if (again := read_json(measured(CONFIRM, one, block)).get("chosen")) is not None:
+            if (again := read_json(folder / measured(CONFIRM, one, block)).get("chosen")) is not None:
                 return str(again["sampling"])
     return next(iter(race.samplings))
 

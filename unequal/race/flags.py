@@ -48,12 +48,13 @@ def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
 def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase]:
     """All that scripts accept of a recipe, or one line: no script accepts it."""
     is_flow = isinstance(schedule, FlowSchedule)
+    shift = schedule.shift if isinstance(schedule, FlowSchedule) else 1.0
     on_flow = recipe.prediction == "velocity" and recipe.loss_weight.kind == "none"
     with_betas = recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform"
     if recipe.conflicts is not None or not (on_flow if is_flow else with_betas):
         return [nothing(f"{trainer}: no script accepts it")]
     if is_flow:
-        flags = density_flags(recipe, schedule.shift, trainer)
+        flags = density_flags(recipe, shift, trainer)
     elif recipe.sampler.draw != "independent":
         flags = None
     else:

@@ -76,7 +76,7 @@ def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statemen
     bet, effect = f"{called(standing.bet)}.", found["effect_in_the_race"]
     if effect is not None:
         looks, forecast = percent(effect["as_it_looks"], True), percent(effect["forecast"], True)
-        bet += f" In the race FID looked {looks}; the forecast is {forecast}."
+        bet += f" In the race FID of its winner looked {looks}; the forecast by all seeds is {forecast}."
     lines.append(say("bet", "Best bet:", bet))
     if (blocks := found["blocks_that_show_delta"]) is not None:
         price = with_prefix(2 * blocks * race.recipe.images)

@@ -27,12 +27,17 @@ SHOWN = 12
 def points(standing: Standing) -> dict[str, dict[float, float]]:
     """Arm → images of its trainings → FID at its best rate, the geometric mean over seeds."""
     race, found = standing.race, dict[str, dict[float, float]]()
-    for rung in (SHORT, WHOLE, FINALS):
+    for rung in (SHORT, WHOLE):
         images = race.recipe.images * (race.short.share if rung == SHORT and race.short else 1.0)
         average = means(standing.done.get(rung, {}))
         for arm, one in best_of_arms(standing.done.get(rung, {})).items():
             if math.isfinite(average[one]):
                 found.setdefault(arm, {})[images] = math.exp(average[one])
+    finalists = whole_results(standing.done) if standing.has_whole else {}
+    average = means(finalists)
+    for arm, one in best_of_arms(finalists).items():
+        if math.isfinite(average[one]):
+            found[arm][race.recipe.images] = math.exp(average[one])
     return found
 
 
@@ -72,6 +77,12 @@ def over_images(standing: Standing) -> Drawing:
     return Drawing("fid_over_images", (9.0, 4.6), draw, "FID over images", caption)
 
 
+def forest_row(name: str, difference: float, ends: tuple[float, float], text: str) -> ForestRow:
+    """A row from a difference in ln(FID) and its interval."""
+    change, low, high = np.expm1([difference, *ends]).tolist()
+    return ForestRow(name, change, low, high, text)
+
+
 def forest_rows(standing: Standing) -> list[ForestRow]:
     """Arms of whole trainings against the control, and the fresh seeds' claim."""
     results, scatter = whole_results(standing.done), standing.scatter
@@ -82,12 +93,11 @@ def forest_rows(standing: Standing) -> list[ForestRow]:
     for arm, one in best_of_arms(results).items():
         difference = average[one] - average[control]
         if half and arm != control.arm and math.isfinite(difference):
-            ends = np.expm1([difference, difference - half, difference + half]).tolist()
-            rows.append(ForestRow(called(one), *ends, "in the race"))
+            rows.append(forest_row(called(one), difference, (difference - half, difference + half), "in the race"))
     claim = standing.claim
     if claim is not None and claim.estimate is not None and math.isfinite(claim.low):
-        ends = np.expm1([claim.estimate.difference, claim.low, claim.high]).tolist()
-        rows.append(ForestRow(f"{called(winner)}, fresh", *ends, claim.word))
+        difference, ends = claim.estimate.difference, (claim.low, claim.high)
+        rows.append(forest_row(f"{called(winner)}, fresh", difference, ends, claim.word))
     return rows
 
 

@@ -120,11 +120,10 @@ def winner_and_control(plan: Plan, done: Mapping[str, Results]) -> tuple[Candida
 
 
 def whole_scatter(done: Mapping[str, Results]) -> Scatter:
-    """Scatter of whole trainings, pooled over the rungs before the fresh ones."""
-    total = Scatter()
-    for rung in (WHOLE, FINALS):
-        total = total.plus(scatter_of(done.get(rung, {})))
-    return total
+    """Scatter of whole trainings before the fresh ones: of candidates in all such rungs, and of the others."""
+    common = whole_results(done)
+    others = {one: blocks for one, blocks in done[WHOLE].items() if one not in common}
+    return scatter_of(common).plus(scatter_of(others))
 
 
 def claim_of(plan: Plan, done: Mapping[str, Results]) -> Claim:

@@ -89,7 +89,7 @@ def measured_prices(params: Raced, images: int, sampling: Sampling) -> Prices:
         speed = rates(params, net.to(device), device, compiled=False)
     samples = params.evaluation.samples * len(params.evaluation.seeds)
     training = training_flops(cost.macs, images) / speed.training[params.training.precision]
-    return Prices(images, training, cost.macs * samples * sum(calls.values()) / speed.forward, 2 * start_seconds())
+    return Prices(images, training, cost.macs * samples * len(calls) / speed.forward, 2 * start_seconds())
 
 
 def proposed(
@@ -104,8 +104,8 @@ def proposed(
     cheapest = min(map(price, candidates))
     if cheapest > budget.amount:
         raise UserError(
-            f"--budget: {budget.shown(budget.amount)}; the cheapest race of {len(arms)} arms at {len(rates)} rates takes "
-            f"{budget.shown(cheapest)}; raise it, name fewer --arms or --rates, or shorten race.recipe.images"
+            f"--budget: {budget.shown(budget.amount)}; the cheapest race of {len(arms)} arms at {len(rates)} rates "
+            f"takes {budget.shown(cheapest)}; raise it, name fewer --arms or --rates, or shorten race.recipe.images"
         )
     return best_prospects(candidates, len(arms), price, budget.amount)
 
@@ -138,7 +138,8 @@ def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) 
     for one in found:
         plan = one.plan
         short = "–" if plan.short is None else f"{len(plan.short[1])} at {plan.short[0]:g}"
-        whole = f"{'all' if plan.keep is None else plan.keep + 1} × {len(plan.whole)}{' × 2 rates' if plan.lower else ''}"
+        seated = "all" if plan.keep is None else plan.keep + 1
+        whole = f"{seated} × {len(plan.whole)}{' × 2 rates' if plan.lower else ''}"
         finals = f"{plan.finalists + 1} × {len(plan.finals)}" if plan.finals else "–"
         fresh = f"{len(plan.confirm)}+{len(plan.further)}" if plan.further else f"{len(plan.confirm)}"
         price = budget.shown(prices.price(plan, arms, budget))
@@ -168,14 +169,13 @@ def race_section(plan: Plan, recipe: dict[str, Any], arms: dict[str, Any], sampl
 
 
 def samplings_of(current: dict[str, Any], timesteps: int) -> dict[str, Any]:
-    """The file's own way of sampling, and ways that cost about as much: DPM-Solver++ (2M) over log-SNR, DDIM over it."""
+    """The file's own way of sampling, and others that cost as much or half."""
     steps = current["steps"] if isinstance(current["steps"], int) else len(current["steps"])
     common = {"steps": min(steps, timesteps), "eta": 0.0, "clip": current["clip"], "batch_size": current["batch_size"]}
+    fast = {"solver": "dpm_solver_2m", "spacing": "log_snr"} | common
     others = {
         "ddim_log_snr": {"spacing": "log_snr"} | common,
-        "dpm_solver_2m": {"solver": "dpm_solver_2m", "spacing": "log_snr"} | common,
-        "dpm_solver_2m_half": {"solver": "dpm_solver_2m", "spacing": "log_snr"} | common | {"steps": max(2, steps // 2)},
+        "dpm_solver_2m": fast,
+        "dpm_solver_2m_half": fast | {"steps": max(2, steps // 2)},
     }
     return {"current": current} | {name: one for name, one in others.items() if one != current}
-
-

@@ -148,11 +148,11 @@ def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
         world.expected(0, 1.0) - world.expected(number(course.winner.arm), course.winner.rate)
         for course, world in whole
     ]
-    said = [
+    better, better_half = (
         float(np.mean([course.claim is not None and course.claim.word == BETTER for course, _ in courses]))
         for courses in (whole, half)
-    ]
-    return Prospect(plan, plan.cost(arms), regret, near, *said, float(np.mean(gains)))
+    )
+    return Prospect(plan, plan.cost(arms), regret, near, better, better_half, float(np.mean(gains)))
 
 
 def worlds(generator: np.random.Generator, arms: int, scale: float, count: int) -> Iterator[World]:

@@ -1,0 +1,140 @@
+"""A race that cannot be run is refused in one line, before anything is trained."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from unequal.cli.main import unequal
+from unequal.errors import UserError
+from unequal.race.arms import fitting
+from unequal.race.params import RaceParams
+from unequal.race.planning import Budget, Prices, proposed, refuse_what_does_not_pay
+from unequal.race.simulation import Prospect
+from unequal.settings.params import Params
+from unequal.settings.strict import read_yaml, validate
+
+FILE = Path(__file__).parent / "tiny/params.yaml"
+SOUND = read_yaml(FILE)
+
+
+def edited(**edits: Any) -> dict[str, Any]:
+    """The tiny race with values at keys, whose dots are written `__`."""
+    document = copy.deepcopy(SOUND)
+    for key, value in edits.items():
+        *sections, last = key.split("__")
+        place = document
+        for section in sections:
+            place = place[section]
+        place[last] = value
+    return document
+
+
+def test_the_tiny_race_is_sound() -> None:
+    params = validate(RaceParams, SOUND, FILE)
+    assert params.race is not None
+    assert params.race.recipe_of("min_snr").loss_weight.kind == "min_snr"
+    assert params.race.recipe_of("uniform") == params.race.recipe
+    assert sorted(params.placed_recipes) == ["race.arms.explodes", "race.arms.min_snr", "race.arms.uniform"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        ({"race__control": "plain"}, "control: 'plain' is no arm; there is: uniform, min_snr, explodes"),
+        ({"race__short__seeds": [0]}, "seeds: 0 stands twice"),
+        ({"race__confirm": {"seeds": [200, 201], "further": [200]}}, "seeds: 200 stands twice"),
+        ({"race__finals": None}, "whole.seeds: [0]; whole and finals need 2 seeds or more"),
+        ({"race__arms__min_snr": {"images": 640}}, "arms.min_snr.images: 640; allowed: 1280"),
+        ({"race__arms__min_snr": {"batch_size": 8}}, "arms.min_snr.batch_size: 8; learning curves of unequal batches"),
+        ({"race__short__share": 0.1}, "race.short.share: 0.1: Input should be greater than or equal to 0.125"),
+        (
+            {"race__short__share": 0.125, "race__recipe__optimizer__warmup_images": 320},
+            "short.share: 0.125 of 1280 images is shorter than the warm-up",
+        ),
+        ({"training__average": {"kind": "exponential", "decay": 0.99}}, "training.average: exponential, of a fixed"),
+        (
+            {"race__arms__min_snr": {"average": {"kind": "exponential", "decay": 0.99}}},
+            "arms.min_snr.average: exponential, of a fixed horizon",
+        ),
+        ({"race__arms__min_snr": {"sampler": {"density": "slots"}}}, "arms.min_snr.sampler: density 'slots' needs a"),
+        ({"race__arms__min_snr": {"sampler": {"density": "slot"}}}, "arms.min_snr: allowed: one head, all timesteps"),
+        ({"race__recipe__optimizer__decay": "constant"}, "arms.uniform.optimizer.decay: 'constant'; a race judges"),
+        ({"race__arms__min_snr": {"weight": {}}}, "race.arms.min_snr.weight: unknown key; allowed here: images,"),
+        ({"race__whole__keep": 3}, "whole.keep: 3 arms besides the control; there are 2"),
+        ({"race__finals__keep": 2}, "finals.keep: 2 arms besides the control; whole trainings keep 1"),
+        ({"race__short": None}, "whole.keep: 1 without short trainings"),
+        ({"race__rates": [1, 1]}, "rates: [1.0, 1.0] names one twice"),
+        ({"evaluation__samples": 50, "evaluation__kid_subset": 50}, "evaluation.samples: 50 is fewer than"),
+        ({"network__pretrained": "folder"}, "network.pretrained: 'folder'; arms of a race begin with fresh weights"),
+        ({"race__samplings__ddim__steps": 51}, "race.samplings.ddim.steps: beyond schedule.timesteps, 50"),
+        ({"schedule": {"name": "flow", "timesteps": 50}, "race__recipe__prediction": "v_prediction"}, "'v_prediction'"),
+    ],
+)
+def test_a_race_that_cannot_be_run_is_refused(edits: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=r"^params\.yaml: ") as refusal:
+        validate(RaceParams, edited(**edits), Path("params.yaml"))
+    assert says in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_arms_of_other_batches_race_where_nothing_is_short() -> None:
+    whole = {"race__short": None, "race__whole": {"keep": None, "seeds": [0]}, "race__arms__min_snr": {"batch_size": 8}}
+    params = validate(RaceParams, edited(**whole), FILE)
+    assert "race.arms.min_snr" in params.with_other_batches
+
+
+@pytest.mark.parametrize("schedule", ["linear", "flow"])
+def test_shipped_arms_fit_together(schedule: str) -> None:
+    params = Params.read(Path("params.yaml"))
+    other = params.schedule if schedule == "linear" else Params.read(Path("presets/own-images-flow.yaml")).schedule
+    recipe = params.recipes["base"]
+    fits, left_out = fitting(recipe, other)
+    assert {"uniform", "logit_normal", "min_snr", "p2", "info_noise", "learned_uncertainty", "curriculum"} <= set(fits)
+    assert ("speed" in left_out) == (schedule == "flow")
+    assert ("predicts_v_prediction" in fits) == (schedule == "linear")
+
+
+PRICES = Prices(images=1000, training=100.0, scoring=10.0, start=5.0)
+
+
+def test_a_budget_that_is_too_small_names_the_cheapest_race() -> None:
+    with pytest.raises(UserError, match=r"--budget: 10 min; the cheapest race of 4 arms at 3 rates takes .* raise it"):
+        proposed(list("abcd"), "a", (0.5, 1.0, 2.0), 0.05, PRICES, Budget(600.0, in_images=False))
+
+
+def test_a_race_longer_than_what_it_saves_is_refused() -> None:
+    # 28 trainings of 1 h, for a recipe that is worth twice the images: 28 h of final training, or do not race.
+    found = Prospect(None, 28.0, 0.01, 0.9, 0.9, 0.5, gain=0.2)  # type: ignore[arg-type]
+    assert refuse_what_does_not_pay(found, 28 * 3600.0, None) == "28.0 h"
+    with pytest.raises(UserError, match=r"do not race: below 28\.0 h .* does not pay, and yours takes 20\.0 h"):
+        refuse_what_does_not_pay(found, 28 * 3600.0, Budget(20 * 3600.0, in_images=False))
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("race plan {} --budget soon", "--budget: 'soon'; allowed: a number with h, min or d, as 40h"),
+        ("race plan {}", "a budget: give one, --budget 40h (h, min or d), or --images with a number"),
+        ("race plan {} --budget 1h --rates 1,x", "--rates: '1,x'; allowed: numbers between commas"),
+        ("race plan {} --budget 1h --rates 0,1", "--rates: '0,1'; allowed: unequal numbers above 0"),
+        ("race plan {} --budget 1h --arms faster", "--recipe: 'base'"),
+        ("race show {}", "no rung of a race is judged yet; run `unequal race run`"),
+        ("race adopt {}", "no rung of a race is judged yet; run `unequal race run`"),
+    ],
+)
+def test_commands_refuse_in_one_line(tmp_path: Path, command: str, says: str) -> None:
+    (tmp_path / "params.yaml").write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    result = CliRunner().invoke(unequal, command.format(tmp_path).split())
+    assert isinstance(result.exception, UserError)
+    assert says in str(result.exception)
+
+
+def test_a_folder_without_a_race_is_refused(tmp_path: Path) -> None:
+    document = {key: value for key, value in SOUND.items() if key != "race"}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    result = CliRunner().invoke(unequal, ["race", "run", str(tmp_path)])
+    assert "race: missing; `unequal race plan --budget …` writes it" in str(result.exception)

@@ -1,0 +1,156 @@
+"""A plan of a race for a params file: from budget and arms to the section `race`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from unequal.errors import UserError
+from unequal.race.arms import UNIFORM, chosen, fitting
+from unequal.race.editing import edited, in_lines, write
+from unequal.race.plan import Plan
+from unequal.race.planning import (
+    Budget,
+    hours,
+    measured_prices,
+    proposed,
+    race_section,
+    refuse_what_does_not_pay,
+    samplings_of,
+    table,
+)
+from unequal.race.run import prepare, read_raced
+from unequal.settings.params import Raced
+from unequal.settings.race import Race
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import PARAMS, read_yaml, validate
+
+#: Parts of a plan that are explained where they are written.
+COMMENTS = {
+    "control": "the winner is compared with it",
+    "rates": "factors of each arm's own learning rate",
+    "endpoint": "δ: two recipes are the same within it, in ln(FID)",
+    "confirm": "fresh seeds: the claim goes by these alone",
+}
+
+
+@dataclass
+class Draft:
+    """A race to be written into a params file.
+
+    Attributes:
+        path: of the file.
+        params: its content.
+        recipe: what arms change, for a whole training.
+        arms: name → what it is, and what it changes.
+        left_out: shipped arms that cannot be trained here, with the reason.
+        rates, delta: settings of the race.
+        plan: the best one, once plans were simulated.
+    """
+
+    path: Path
+    params: Raced
+    recipe: Recipe
+    arms: dict[str, tuple[str, dict[str, Any]]]
+    left_out: dict[str, str]
+    rates: tuple[float, ...]
+    delta: float
+    plan: Plan | None = field(default=None)
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        name: str,
+        arms: tuple[str, ...],
+        rates: tuple[float, ...],
+        delta: float,
+        whole_images: int | None,
+    ) -> Self:
+        """Read a params file and find the arms. Raises UserError where there is no such recipe or arm."""
+        prepare(folder)
+        params = read_raced(folder)
+        if params.race is not None and not arms:
+            known = params.race
+            own = {arm: ("", one.model_dump(mode="json", exclude_defaults=True)) for arm, one in known.arms.items()}
+            recipe = resized(known.recipe, whole_images)
+            return cls(folder / PARAMS, params, recipe, own, {}, rates, delta)
+        if name not in params.recipes:
+            raise UserError(f"--recipe: '{name}'; {folder / PARAMS} has: {', '.join(params.recipes) or 'none'}")
+        recipe = resized(params.recipes[name], whole_images)
+        if recipe.optimizer.decay == "constant":
+            recipe = recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"decay": "cosine"})})
+        fits, left_out = fitting(recipe, params.schedule)
+        return cls(folder / PARAMS, params, recipe, chosen(arms, fits, left_out), left_out, rates, delta)
+
+    @property
+    def control(self) -> str:
+        """The control: of the race that is there, or uniform timesteps."""
+        return UNIFORM if self.params.race is None or UNIFORM in self.arms else self.params.race.control
+
+    def lines(self, budget: str | None, images: int | None, final: str | None) -> Iterator[str]:
+        """Simulate plans, choose one, and say so. Raises UserError where none fits, or a race does not pay."""
+        limit = Budget.parsed(budget, images)
+        if len(self.arms) < 2:
+            raise UserError(f"--arms: {', '.join(self.arms)} alone; allowed: the control and one more, or more")
+        for name, reason in self.left_out.items():
+            yield f"{name}: left out: {reason}"
+        prices = measured_prices(self.params, self.recipe.images, self.params.sampling)
+        yield (
+            f"A whole training of {self.recipe.images:,} images takes {hours(prices.training)} here, its score "
+            f"{hours(prices.scoring)}, and the start of both {prices.start:.0f} s."
+        )
+        found = proposed(list(self.arms), self.control, self.rates, self.delta, prices, limit)
+        yield f"{len(self.arms)} arms at {len(self.rates)} rates; simulated races:"
+        yield table(found, prices, len(self.arms), limit)
+        yield (
+            "regret: FID above the best arm; near: within 5 % of it; better: races that show a better winner, with "
+            "arms as far apart as on CIFAR-10, and half as far. One race of 24 claims a difference that is not there."
+        )
+        self.plan = found[0].plan
+        length = None if final is None else Budget.parsed(final, None)
+        price = prices.price(self.plan, len(self.arms), length or limit)
+        least = refuse_what_does_not_pay(found[0], price, length or Budget(0, limit.in_images))
+        yield f"If arms differ here as there, the race pays from a final training of {least} on."
+
+    def section(self) -> dict[str, Any]:
+        """The section `race`. Raises UserError where it is not sound."""
+        assert self.plan is not None
+        sampling = read_yaml(self.path)["sampling"]
+        samplings = samplings_of(sampling, self.params.schedule.timesteps)
+        if self.params.race is not None:
+            samplings = {
+                name: one.model_dump(mode="json", exclude_defaults=True)
+                for name, one in self.params.race.samplings.items()
+            }
+        recipe = self.recipe.model_dump(mode="json", exclude_unset=True)
+        arms = {name: changes for name, (_, changes) in self.arms.items()}
+        section = race_section(self.plan, recipe, arms, samplings)
+        validate(Race, section, self.path)
+        return section
+
+    def write(self) -> None:
+        """Write the section into the file; comments of the others stay. The file is left as it was if it is refused."""
+        section = self.section()
+        lines = in_lines(section, COMMENTS)
+        for key, comments in (
+            ("recipe", {}),
+            ("arms", {name: what for name, (what, _) in self.arms.items() if what}),
+            ("samplings", {}),
+        ):
+            lines[key] = in_lines(section[key], comments)
+        lines.yaml_add_eol_comment("what arms change; its images are those of a whole training", "recipe")
+        before = self.path.read_text(encoding="utf-8")
+        write(self.path, edited(self.path, {"race": lines}))
+        try:
+            read_raced(self.path.parent)
+        except UserError:
+            write(self.path, before)
+            raise
+
+
+def resized(recipe: Recipe, images: int | None) -> Recipe:
+    """A recipe of so many images, warm-up and curriculum in proportion."""
+    from unequal.comparison.settings import shortened
+
+    return recipe if images is None else shortened(recipe, images / recipe.images)
