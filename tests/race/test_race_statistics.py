@@ -24,7 +24,7 @@ def results(**means: float) -> dict[Candidate, dict[int, float]]:
 
 @pytest.fixture(scope="module")
 def plan_of_28() -> Plan:
-    return best_prospects(plans("arm_0", RATES, 0.05, 12), 12, lambda one: one.cost(12), 28.0)[0].plan
+    return best_prospects(plans("uniform", RATES, 0.05, 12), 12, lambda one: one.cost(12), 28.0)[0].plan
 
 
 def test_races_without_a_difference_claim_in_at_most_one_of_twenty() -> None:

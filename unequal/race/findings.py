@@ -75,7 +75,7 @@ class Standing:
     @property
     def scatter(self) -> Scatter:
         """Of whole trainings."""
-        return whole_scatter(self.done)
+        return whole_scatter(self.done) if self.has_whole else Scatter()
 
     @property
     def bet(self) -> Candidate:

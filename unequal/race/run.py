@@ -1,13 +1,18 @@
 """Carrying a race out: its graph is laid next to the params file, and rung after rung is run by an engine."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from unequal.comparison.run import LAID, lay, make_project, run_engine
 from unequal.errors import UserError
 from unequal.files import json_or_none, write_bytes
+from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.params_files import read_params
+from unequal.pipeline.recording import is_changed, record_finished, stages_of
+from unequal.pipeline.sources import write_sources
 from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, standing_file
+from unequal.race.plan import Rung
 from unequal.race.results import read_done
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
@@ -15,6 +20,8 @@ from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every race, and the stages that it needs of the folder's own graph.
 SHARED, HOME = Path(__file__).with_name("graph.yaml"), Path(__file__).with_name("home.yaml")
+#: The folder's own graph, and the stage that writes the page.
+OWN, PAGE = Path("dvc.yaml"), "report_race@page"
 HEAD = LAID.replace("compare", "race")
 
 
@@ -40,7 +47,7 @@ def prepare(folder: Path) -> None:
     """Lay the graphs of a race into a folder with a params.yaml. Raises UserError where there is none."""
     if not (folder / PARAMS).exists():
         raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a race")
-    own = folder / "dvc.yaml"
+    own = folder / OWN
     if not own.exists() or own.read_text(encoding="utf-8").startswith(HEAD):
         lay(own, f"{HEAD}\n{HOME.read_text(encoding='utf-8')}")
     if not (folder / BRACKET).exists():
@@ -70,14 +77,27 @@ def carry_out(
         course = rungs(race, {} if last is None else read_done(folder / standing_file(last)))
         if course[-1].name == last:
             return
-        text = bracket_text(bracket(race, course))
-        if (folder / BRACKET).read_text(encoding="utf-8") != text:
-            write_bytes(folder / BRACKET, text.encode())
-        run_engine(folder, engine, cores, options, dry_run, GRAPH)
+        lay(folder / BRACKET, bracket_text(bracket(race, course)))
         last = course[-1].name
+        if dry_run or not is_done(folder, race, course):
+            run_engine(folder, engine, cores, options, dry_run, GRAPH)
         yield last
         if dry_run:
             return
+
+
+def is_done(folder: Path, race: Race, course: Sequence[Rung]) -> bool:
+    """Say whether nothing of the bracket is stale; the page only counts where no rung follows."""
+    with chdir(folder):
+        write_fingerprints(OWN)
+        write_sources(OWN)
+        for graph in (OWN, GRAPH):
+            record_finished(graph)
+        stale = {stage.name for graph in (OWN, GRAPH) for stage in stages_of(graph) if is_changed(stage)}
+        if stale - {PAGE}:
+            return False
+        done = read_done(standing_file(course[-1].name))
+        return PAGE not in stale or len(rungs(race, done)) > len(course)
 
 
 def last_standing(folder: Path) -> Path:

@@ -83,8 +83,8 @@ def number(arm: str) -> int:
 
 
 def simulate(plan: Plan, world: World, generator: np.random.Generator) -> Course:
-    """Run a race in a world; the plan's control is the first arm."""
-    arms = len(world.effects)
+    """Run a race in a world, whose first arm is the control."""
+    arms, plan = len(world.effects), plan._replace(control=name(0))
     done: dict[str, dict[Candidate, dict[int, float]]] = {}
     rung: Rung | None = opening(plan, [name(arm) for arm in range(arms)])
     while rung is not None:
