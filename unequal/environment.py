@@ -70,6 +70,6 @@ def prepare_streams() -> None:
         if stream is not None and stream is not getattr(sys, f"__{name}__"):
             continue  # a test or a notebook has replaced it
         encoding = "utf-8" if stream is None else stream.encoding
-        raw = io.BufferedWriter(LeftStream(number, "w", closefd=False))
+        raw = io.BufferedWriter(LeftStream(number, "w", closefd=False))  # type: ignore[type-var]
         lines = number == 2 or raw.isatty()
         setattr(sys, name, io.TextIOWrapper(raw, encoding, errors="backslashreplace", line_buffering=lines))

@@ -90,7 +90,7 @@ def meet(backend: str) -> None:
     """Connect launched processes, by a file: a port could be taken meanwhile."""
     if (common := folder()) is None or torch.distributed.is_initialized():
         return
-    store = torch.distributed.FileStore(str(common / "processes"), count())
+    store = torch.distributed.FileStore(str(common / "processes"), count())  # type: ignore[attr-defined]
     torch.distributed.init_process_group(backend, store=store, rank=rank(), world_size=count())
 
 

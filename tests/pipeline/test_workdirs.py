@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from unequal.errors import UserError
+from unequal.files import files_below
 from unequal.pipeline.workdirs import (
     NOTE,
     OWNER,
     STATES_STORED,
+    adopt_states,
     claim,
     clear_old_states,
+    ensure_dir,
     lock_of,
     project_root,
     study,
@@ -78,3 +81,24 @@ def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path: Path) -
     clear_old_states(own, "train_base")
     assert not at_work.exists()
     assert not Path(lock_of(at_work).lock_file).exists()
+
+
+def test_a_run_that_differs_by_milestones_alone_adopts_the_newest_state(tmp_path: Path) -> None:
+    def work(key: str, kin: str, *files: str) -> Path:
+        folder = tmp_path / f"train-{key * 12}"
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"{key} {name}")
+        adopt_states(ensure_dir(folder), "train", kin)
+        return folder
+
+    states = ("checkpoint.safetensors", "group_0/before-checkpoint.safetensors", "snapshot-5.safetensors")
+    others = ("training.jsonl", "outputs/model/checkpoint.safetensors", "group_0/pruned/model.safetensors", "0.chunk")
+    work("a", "kin", *states, *others)
+    os.utime(work("b", "kin", *states), (1, 1))
+    work("c", "stranger", *states)
+    adopted = work("d", "kin")
+    found = {path.relative_to(adopted).as_posix(): path.read_text() for path in files_below(adopted)}
+    assert found == {name: f"a {name}" for name in states} | {"kin.json": '"kin"\n'}
+    (adopted / states[0]).unlink()
+    assert not (work("d", "kin") / states[0]).exists(), "once, at its beginning"

@@ -498,6 +498,34 @@ def test_a_step_does_not_wait_for_the_gpu(prepared, tiny_net, training_settings,
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5}, 4), ({17: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])
+def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(
+    build: Build, tmp_path: Path, milestones: dict[int, float], resumed_at: int
+) -> None:
+    """Without that state it gives the same; a state on the way of the old rate alone is left."""
+    lowered = OPTIMIZER.model_copy(update={"lr_milestones": milestones})
+    with pytest.raises(UserError, match=r"optimizer\.lr_milestones: \{16: 0\.5\} resumes from the last good state"):
+        build("resumed", objective=broken_at(6)).run()
+    resumed, fresh = build("resumed", optimizer=lowered), build("fresh", optimizer=lowered)
+    assert (resumed.step, fresh.step) == (resumed_at, 0)
+    for trainer in (resumed, fresh):
+        trainer.run()
+    assert all(torch.equal(value, weights(fresh)[name]) for name, value in weights(resumed).items())
+    assert lines(tmp_path / "resumed") == lines(tmp_path / "fresh")
+    rates = {line["step"]: line["lr"] for line in lines(tmp_path / "fresh")}
+    build("plain").run()
+    factors = {line["step"]: rates[line["step"]] / line["lr"] for line in lines(tmp_path / "plain")}
+    # The rate of a step is that of the images before it, of which there are four a step.
+    expected = {step: np.prod([f for at, f in milestones.items() if at <= 4 * (step - 1)]) for step in factors}
+    assert factors == pytest.approx(expected)
+
+
+def test_what_may_help_against_nan_is_what_is_not_set_already(build: Build) -> None:
+    for clip, said in ((None, r"or set training\.gradient_clip"), (0.5, r"or lower training\.gradient_clip \(0\.5\)")):
+        with pytest.raises(UserError, match=rf"lower optimizer\.lr \(0\.002\) {said}"):
+            build(f"clip {clip}", objective=broken_at(0), gradient_clip=clip, log_every=1).run()
+
+
 SPOILED = {
     "a digit": lambda log: log.replace(b'"step": 2,', b'"step": 3,'),
     "no line": lambda log: b"",

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from torch import Tensor, device
 
-from unequal.training import loop
-from unequal.training.loop import StopSync
+from unequal.training import stop_sync
+from unequal.training.stop_sync import StopSync
 
 
 class Two:
@@ -24,7 +24,7 @@ class Two:
 def test_after_slow_steps_processes_exchange_every_time(seconds: float, exchanges: int, monkeypatch):
     both: Any = Two()
     now = [0.0]
-    monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop_sync.time, "monotonic", lambda: now[0])
     of_both = StopSync(both, 100)
     for step in range(101, 141):
         now[0] += seconds

@@ -34,6 +34,7 @@ from unequal.pipeline.workdirs import (
     OUTPUTS,
     OWNER,
     acquire,
+    adopt_states,
     claim,
     clear,
     clear_old_states,
@@ -246,6 +247,7 @@ class Attempt:
         conditions: what the key is of, as far as a record of the run has to repeat it.
         engine: the run of the engine that started it, None: a person.
         publishes: whether its outputs become the stage's; of processes that share a stage, those of the first do.
+        kin: the key without milestones of the learning rate.
 
     Attributes:
         folder: the directory.
@@ -256,9 +258,10 @@ class Attempt:
     """
 
     def __init__(
-        self, stage: str, instance: str, key: str, conditions: Conditions, engine: str | None, publishes: bool
+        self, stage: str, instance: str, key: str, conditions: Conditions, engine: str | None, publishes: bool, kin: str
     ) -> None:
         self.stage, self.instance, self.key, self.engine = stage, instance, key, engine
+        self.kin = kin
         self.conditions = conditions
         self.folder = work_root() / f"{instance}-{key[:12]}"
         self.outputs: dict[Path, Path] = {}
@@ -286,6 +289,7 @@ class Attempt:
         if self._finished is None and (self.folder / NOTE).exists():
             clear(self.folder)
             claim(ensure_dir(self.folder), self.key)
+        adopt_states(self.folder, self.instance, self.kin)
         delete_outputs(self._makes_needless, besides=[self.folder])
         clear_old_states(self.folder, self.instance)
         write_bytes(latest_note(self.instance), self.key.encode())

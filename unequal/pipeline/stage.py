@@ -57,6 +57,8 @@ from unequal.workspace import computed_on
 
 #: To be raised when the meaning of resumable states changes: older ones are then not resumed.
 FORMAT = 1
+#: Setting by which a training may differ from the one whose state it resumes from.
+MILESTONES = "lr_milestones"
 
 
 class RuntimeSettings(StageSettings):
@@ -139,14 +141,15 @@ class Run:
         """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
             conditions = Conditions(self._params, self._inputs, self.code)
-            self._attempt = Attempt(self.name, self.instance, self._key(), conditions, self._engine, self.leads)
+            keys = self._key(), self._key(MILESTONES)
+            self._attempt = Attempt(self.name, self.instance, keys[0], conditions, self._engine, self.leads, keys[1])
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
         return self._attempt
 
-    def _key(self) -> str:
-        """Hash all that shapes a result."""
-        settings = self.settings.model_dump(mode="json")
+    def _key(self, but_for: str | None = None) -> str:
+        """Hash all that shapes a result, but for settings of one name."""
+        settings = without(self.settings.model_dump(mode="json"), but_for)
         return settings_hash((FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code))
 
     def _finds_outputs(self) -> bool:
@@ -236,6 +239,15 @@ class Run:
         if self._attempt is not None:
             self._attempt.leave(finished=False)
         self._tracker.finish(status)
+
+
+def without(settings: Any, name: str | None) -> Any:
+    """Return settings without those of a name, wherever they stand."""
+    if isinstance(settings, list):
+        return [without(one, name) for one in settings]
+    if isinstance(settings, dict):
+        return {key: without(value, name) for key, value in settings.items() if key != name}
+    return settings
 
 
 class StageCommand(click.Command):

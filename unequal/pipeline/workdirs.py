@@ -10,7 +10,7 @@ import click
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.files import files_below, read_json, write_json
+from unequal.files import files_below, json_or_none, link, read_json, write_json
 
 #: Folder that marks a project, whose clone may have any name.
 MARK = ".dvc"
@@ -53,6 +53,8 @@ OWNER = "run.json"
 OUTPUTS = "outputs"
 #: File of a work directory that says that its run has finished.
 NOTE = "finished.json"
+#: File of a work directory that holds the key without milestones of the learning rate, and the states of trainings.
+KIN, STATES = "kin.json", re.compile(r"(before-)?checkpoint\.safetensors|(snapshot|averages)-[0-9]+\.safetensors")
 #: How many unfinished states of other settings, inputs or code stay for each stage instance, to be resumed.
 STATES_STORED = 8
 
@@ -138,12 +140,35 @@ def clear_old_states(work: Path, instance: str) -> None:
 
     Finished runs, whose outputs are stored for an engine, and directories in use by other processes stay.
     """
-    name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
-    others = [path for path in work.parent.iterdir() if path != work and name.fullmatch(path.name) and path.is_dir()]
-    for other in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
+    for other in sorted(states_of(instance, work), key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
         with try_lock(other) as free:
             if free and not (other / NOTE).exists():
                 clear(other)
+
+
+def adopt_states(work: Path, instance: str, kin: str) -> None:
+    """Give a new work directory the states of the newest one that differs by milestones of the learning rate alone.
+
+    A training decides which of them lie on its way.
+    """
+    if (work / KIN).exists():
+        return
+    others = [one for one in states_of(instance, work) if json_or_none(one / KIN) == kin]
+    for other in sorted(others, key=lambda path: path.stat().st_mtime)[-1:]:
+        with try_lock(other) as free:
+            for file in other.rglob("*") if free else ():
+                if STATES.fullmatch(file.name) and OUTPUTS not in file.relative_to(other).parts:
+                    place = ensure_dir(work / file.parent.relative_to(other)) / file.name
+                    place.unlink(missing_ok=True)
+                    link(file, place)
+    write_json(work / KIN, kin)
+
+
+def states_of(instance: str, besides: Path) -> list[Path]:
+    """List the other work directories of a stage instance."""
+    name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
+    found = besides.parent.iterdir()
+    return [path for path in found if path != besides and name.fullmatch(path.name) and path.is_dir()]
 
 
 def latest_note(instance: str) -> Path:

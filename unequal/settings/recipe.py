@@ -45,6 +45,12 @@ class Optimizer(Strict):
     final_share: float | None = Field(
         default=None, ge=0, le=1, description="of lr, at which cosine and linear end; null: a tenth"
     )
+    lr_milestones: dict[PositiveInt, PositiveFloat] = Field(
+        default={},
+        exclude_if=lambda milestones: not milestones,  # what was recorded before there were any stays as it is
+        description="images seen → factor of lr from there on; {102400: 0.5} halves it. A training resumes from the "
+        "state of one that equals it so far, as after a NaN",
+    )
     momentum_decay: MomentumDecay | None = None
 
     @model_validator(mode="after")
@@ -227,6 +233,13 @@ class Recipe(Strict):
             raise ValueError(
                 f"snapshots: {list(self.snapshots)} must rise strictly and end before the budget, {self.images} images"
             )
+        return self
+
+    @model_validator(mode="after")
+    def milestones_lie_within(self) -> Self:
+        """A milestone at or beyond the budget would change nothing."""
+        if late := [images for images in self.optimizer.lr_milestones if images >= self.images]:
+            raise ValueError(f"optimizer.lr_milestones: {late[0]}; allowed: below the budget, {self.images} images")
         return self
 
     @model_validator(mode="after")

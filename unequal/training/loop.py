@@ -5,7 +5,6 @@ the same batch whether or not the process was stopped before it, and the checkpo
 """
 
 import json
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,7 +26,7 @@ from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
 from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.saved import Saved
+from unequal.saved import Saved, digest_of, saved_or_none
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
 from unequal.training.averaging import Averages
@@ -41,6 +40,7 @@ from unequal.training.checkpoint import (
     add_prefix,
     load_moments,
     moments,
+    previous_path,
     read_checkpoint,
     state_tensors,
     strip_prefix,
@@ -52,9 +52,11 @@ from unequal.training.optimizer import (
     build_optimizer,
     momentum,
     objective_group,
+    reached_milestones,
     restore_objective,
     set_schedule,
 )
+from unequal.training.stop_sync import StopSync
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -142,6 +144,7 @@ class Trainer:
         )
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
+        self.start = digest_of(self.net.state_dict(), "")
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
         self.surgery = None if surgery is None else surgery.of(self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
@@ -155,7 +158,7 @@ class Trainer:
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval, self.lines = LogInterval(), b""
-        self.step = self.restore()
+        self.step = self.saved_step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
@@ -274,9 +277,17 @@ class Trainer:
         if (step := int(self.first_bad_step)) < self.steps:
             raise Diverged(
                 f"the loss or its gradient is NaN or infinite at step {step} "
-                f"({self.feedback.images_seen(step)} images); "
-                f"the last good state is stored in {self.work}; lower the learning rate or set gradient_clip"
+                f"({self.feedback.images_seen(step)} images); {self.remedies()}"
             )
+
+    def remedies(self) -> str:
+        """Say which settings may help: to resume from the last good state, or to train again."""
+        clip = self.training.gradient_clip
+        clipping = "set training.gradient_clip" if clip is None else f"lower training.gradient_clip ({clip:g})"
+        again = f"lower optimizer.lr ({self.settings.lr:g}) or {clipping}"
+        if not (images := self.feedback.images_seen(self.saved_step)):
+            return again
+        return f"optimizer.lr_milestones: {{{images}: 0.5}} resumes from the last good state; or {again}"
 
     def keep_snapshots(self) -> None:
         """Write the snapshots that are due after this step."""
@@ -298,16 +309,18 @@ class Trainer:
             "optimizer": self.settings.name,
             "sampler": self.source.sampler.state_dict(),
             "interval_steps": self.interval.steps,
+            "start": self.start,
+            "lr_milestones": [*self.settings.lr_milestones.items()],
         }
         if self.accelerator.is_main_process:
             tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8))
             write_checkpoint(self.work / CHECKPOINT, Saved(tensors, facts))
+        self.saved_step = self.step
 
     def restore(self) -> int:
         """Load the saved state, if there is one; returns the number of steps done."""
         self.work.mkdir(parents=True, exist_ok=True)
-        saved = read_checkpoint(self.work / CHECKPOINT)
-        step = 0
+        saved, step = self.saved_state(), 0
         if saved is not None:
             step, state = saved.facts["step"], TrainingState.of(saved)
             if not state.fits(self.net):
@@ -325,6 +338,19 @@ class Trainer:
             write_bytes(self.work / LOG, self.lines)
         self.accelerator.wait_for_everyone()
         return step
+
+    def saved_state(self) -> Saved | None:
+        """The last saved state on the way of this training; one of other milestones may have left it."""
+        last, before = self.work / CHECKPOINT, saved_or_none(previous_path(self.work / CHECKPOINT))
+        states = (read_checkpoint(last), before)
+        return next((one for one in states if one is not None and self.leads_here(one)), None)
+
+    def leads_here(self, saved: Saved) -> bool:
+        """Say whether this training, from its beginning, comes by a saved state."""
+        images = self.feedback.images_seen(saved.facts["step"] - 1)
+        ours, theirs = self.settings.lr_milestones, dict(saved.facts["lr_milestones"])
+        same = reached_milestones(ours, images) == reached_milestones(theirs, images)
+        return same and saved.facts["start"] == self.start
 
     @property
     def images_seen(self) -> int:
@@ -360,34 +386,3 @@ class Trainer:
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
-
-
-#: Most steps, and about the most seconds, between two exchanges. A cluster may kill 30 s after it has asked to stop,
-#: and the state has to be saved by then.
-STEPS_BETWEEN, SECONDS_BETWEEN = 10, 1.0
-
-
-class StopSync:
-    """Agreement of all processes of a training on when to stop.
-
-    Attributes:
-        last, at: the step, and the moment, of the last exchange.
-        next: the step after which they exchange again, the same in all of them.
-    """
-
-    def __init__(self, accelerator: Accelerator, step: int) -> None:
-        self.accelerator, self.last, self.at, self.next = accelerator, step, time.monotonic(), step + 1
-
-    def stops(self, step: int, asked: Callable[[], bool]) -> bool:
-        """Whether to stop after this step; `asked` says whether this process was asked to."""
-        if self.accelerator.num_processes == 1:
-            return asked()
-        if step < self.next:
-            return False
-        seconds = (time.monotonic() - self.at) / (step - self.last)
-        ours = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
-        asking, seconds = self.accelerator.reduce(ours).tolist()
-        # The mean over processes, so that all compute the same number of steps.
-        between = int(SECONDS_BETWEEN * self.accelerator.num_processes / max(seconds, 1e-9))
-        self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS_BETWEEN)
-        return asking > 0

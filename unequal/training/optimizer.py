@@ -56,12 +56,18 @@ def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_s
 def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
     """Learning rate after that many of the budget's images."""
     rise = min(1.0, (images_seen + 1) / settings.warmup_images) if settings.warmup_images else 1.0
+    rise *= math.prod(reached_milestones(settings.lr_milestones, images_seen).values())
     if settings.decay == "constant":
         return settings.lr * rise
     progress, final = decay_progress(settings, images_seen, budget), settings.final_share
     fall = 0.5 * (1 + math.cos(math.pi * progress)) if settings.decay == "cosine" else 1 - progress
     final = FINAL_SHARE if final is None else final
     return settings.lr * rise * (final + (1 - final) * fall)
+
+
+def reached_milestones(milestones: Mapping[int, float], images_seen: int) -> dict[int, float]:
+    """Return the milestones that count after that many images."""
+    return {images: factor for images, factor in milestones.items() if images <= images_seen}
 
 
 def decay_progress(settings: Optimizer, images_seen: int, budget: int) -> float:
