@@ -20,8 +20,8 @@ class UserError(Exception):
 
 def say(*lines: object, err: bool = False) -> None:
     """Print lines, each as one: line breaks and escapes within are shown as text. All that is printed goes this way."""
-    with_blanks = (escaped(str(line).expandtabs()) for line in lines)
-    print(*with_blanks, sep="\n", file=sys.stderr if err else sys.stdout, flush=True)
+    for line in lines:
+        print(escaped(str(line).expandtabs()), file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def escaped(text: str) -> str:
@@ -33,8 +33,11 @@ class UserErrors(UserError):
     """Several errors, each in one line."""
 
     def __init__(self, lines: list[str]) -> None:
-        super().__init__("\n".join(lines))
+        super().__init__(lines)
         self.lines = lines
+
+    def __str__(self) -> str:
+        return "\n".join(map(plain, self.lines))
 
 
 class Diverged(UserError):

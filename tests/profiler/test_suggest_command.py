@@ -110,6 +110,8 @@ BAD: dict[str, tuple[str | None, list[str], str]] = {
         [],
         "give no density",
     ),
+    "a forged line": (changed(lambda c: c.update(model="m\nError: forged")), [], 'model: "m\\nError: forged": holds'),
+    "an escape": (changed(lambda c: c["conditions"].update(device="\x1b[2J")), [], "holds line breaks or signs that"),
     "another schedule": (GOOD, ["--schedule", "cosine"], "of another schedule than 'cosine' of 1000 timesteps"),
     "another shift": (GOOD, ["--schedule", "flow"], "of another schedule than 'flow', shift 1, of 1000"),
     "no shift": (GOOD, ["--schedule", "flow", "--shift", "0"], "a shift of 0"),

@@ -4,8 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
-import click
-
+from unequal.errors import say
 from unequal.files import files_below
 from unequal.pipeline.workdirs import try_lock, work_root
 
@@ -26,7 +25,7 @@ def visit(folder: Path, delete: bool, older_than: float) -> int:
     size, age = size_and_age(folder)
     if age < older_than:
         return 0
-    click.echo(f"{size / 1e6:10.1f} MB  {age:6.1f} days  {folder.name}")
+    say(f"{size / 1e6:10.1f} MB  {age:6.1f} days  {folder.name}")
     if delete:
         shutil.rmtree(folder)
     return size
@@ -42,5 +41,5 @@ def visit_all(delete: bool, older_than: float) -> None:
             if free:
                 total += visit(folder, delete, older_than)
             else:
-                click.echo(f"{'in use':>26}  {folder.name}")
-    click.echo(f"{total / 1e6:10.1f} MB  {'deleted' if delete else 'in all; --delete deletes them'}")
+                say(f"{'in use':>26}  {folder.name}")
+    say(f"{total / 1e6:10.1f} MB  {'deleted' if delete else 'in all; --delete deletes them'}")

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from unequal.errors import say
+
 FILE = click.Path(path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 GRAPH = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -25,7 +27,7 @@ def check(params_file: Path) -> None:
     from unequal.pipeline.params_files import check_params
 
     check_params(params_file)
-    click.echo(f"{params_file}: sound")
+    say(f"{params_file}: sound")
 
 
 @click.command()
@@ -42,7 +44,7 @@ def init(size: str, **options: Any) -> None:
     from unequal.cli.init import Request
 
     for line in Request(size=int(size), **options).write():
-        click.echo(line)
+        say(line)
 
 
 @click.command()
@@ -55,7 +57,7 @@ def estimate(params_files: tuple[Path, ...], size: bool, compiled: bool) -> None
     if size:
         from unequal.cli.architecture import table
 
-        click.echo(table(files))
+        say(*table(files).split("\n"))
         return
     if len(files) > 1:
         raise click.UsageError(f"{len(files)} files; allowed: one, or --size")
@@ -77,7 +79,7 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
     """
     from unequal.cli.weighting import draw_recipes
 
-    click.echo("\n".join(draw_recipes(recipes, params, target)))
+    say(*draw_recipes(recipes, params, target))
 
 
 @click.command()
@@ -96,7 +98,7 @@ def sample(model: str, out: Path, grid: bool, params: Path, **options: int | Non
     """
     from unequal.cli.sample import Request, write_pictures
 
-    click.echo(write_pictures(Request(model, params=params, **options), out, grid))  # type: ignore[arg-type]
+    say(write_pictures(Request(model, params=params, **options), out, grid))  # type: ignore[arg-type]
 
 
 @click.command()
@@ -118,7 +120,7 @@ def average(model: Path, target: Path, width: float) -> None:
     from unequal.cli.averages import average as average_to
 
     share = average_to(model, width, target)
-    click.echo(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
+    say(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
 
 
 @click.command()
@@ -143,7 +145,7 @@ def record(file: Path) -> None:
 
     with chdir(file.parent):
         names = record_finished(Path(file.name))
-    click.echo(f"{file}: {len(names)} stages recorded")
+    say(f"{file}: {len(names)} stages recorded")
 
 
 @click.command()
@@ -169,6 +171,6 @@ def schema(kind: str, out: Path | None) -> None:
 
     text = schema_of(kind)
     if out is None:
-        click.echo(text, nl=False)
+        say(*text.removesuffix("\n").split("\n"))
     else:
         write_bytes(out, text.encode())

@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 from matplotlib.ticker import EngFormatter
 from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
-from unequal.errors import UserError, one_line
+from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
@@ -198,17 +197,16 @@ def start_seconds() -> float:
 
 def print_table(works: list[Work], measured: Rates, precision: str, start: float) -> None:
     """A row a kind of stage, and the sum."""
-    click.echo(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
+    say(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
     total_seconds, total_macs, total_bytes = 0.0, 0.0, 0
     for work in works:
         seconds = work.seconds(measured, precision, start)
         macs, size = work.training + work.forward, work.weights * BYTES_PER_WEIGHT
-        click.echo(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {readable(seconds):>9}")
+        say(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {readable(seconds):>9}")
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
-    click.echo(
-        f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}"
-    )
-    click.echo(NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6))
+    say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}")
+    notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6)
+    say(*notes.split("\n"))
 
 
 def training_memory(params: Params, net: nn.Module) -> float:
@@ -284,5 +282,5 @@ def report(params_file: Path, compiled: bool) -> None:
     works = workload(params, net)
     measured = measured_rates(params, net, device, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
-    click.echo(f"{comparison(measured, params, device)}\n")
-    click.echo(MEMORY.format(training_memory(params, net) / 1e9))
+    say(*f"{comparison(measured, params, device)}\n".split("\n"))
+    say(*MEMORY.format(training_memory(params, net) / 1e9).split("\n"))

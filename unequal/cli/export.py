@@ -3,9 +3,7 @@
 import shutil
 from pathlib import Path
 
-import click
-
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import appearing, refuse_existing
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
@@ -33,7 +31,7 @@ def export_model(source: Path, target: Path) -> None:
     except Unexportable as what:
         with appearing(target) as place:
             shutil.copytree(source, place, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
-        click.echo(f"{target}: diffusers cannot load {what}; unequal.Ensemble.load does")
+        say(f"{target}: diffusers cannot load {what}; unequal.Ensemble.load does")
 
 
 def check_process(spec: ModelSpec) -> None:

@@ -8,7 +8,7 @@ from types import FrameType
 import click
 
 from unequal.environment import drop_variables, prepare_streams, signals_to_stop
-from unequal.errors import UserError, one_line
+from unequal.errors import UserError, one_line, say
 
 COMMANDS = "unequal.cli.commands"
 #: Subcommand → module and name of its click command, and its line in the list of all.
@@ -78,22 +78,22 @@ def run(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        fail(error.format_message(), error.exit_code)
+        fail(error.format_message(), status=error.exit_code)
     except UserError as error:
-        fail(str(error).replace("\n", "\nError: "))
+        fail(*str(error).split("\n"))
     except OSError as error:  # a full disk, a folder that may not be written to
         fail(one_line(error))
     except Stopped as stopped:
-        click.echo("\nStopped. Run the same command again to continue.", err=True)
+        say("", "Stopped. Run the same command again to continue.", err=True)
         sys.exit(SIGNALLED + stopped.number)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def fail(line: str, status: int = 1) -> None:
-    """Leave the process with one line."""
-    click.echo(f"Error: {line}", err=True)
+def fail(*lines: str, status: int = 1) -> None:
+    """Leave the process with a line for each error."""
+    say(*(f"Error: {line}" for line in lines), err=True)
     sys.exit(status)
 
 

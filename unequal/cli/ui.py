@@ -10,9 +10,7 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.store import database_file, experiment_number
 from unequal.pipeline.tracker import tracking_uri
@@ -51,7 +49,7 @@ def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
     place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
     address = f"{server}/#/{place}"
-    click.echo(f"{address}\nCtrl-C ends the server.")
+    say(address, "Ctrl-C ends the server.")
     if browser:
         webbrowser.open(address)
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from unequal.errors import say
+
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -25,7 +27,7 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
     run_engine(folder, engine, cores, PILOT_TARGETS if pilot else (), dry_run)
     if dry_run:
         return
-    click.echo("\n".join(pilot_lines(read_json(folder / PILOT))) if pilot else folder / "results/report.html")
+    say(*(pilot_lines(read_json(folder / PILOT)) if pilot else [folder / "results/report.html"]))
 
 
 if __name__ == "__main__":

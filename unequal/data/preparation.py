@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import numpy as np
 from tqdm import tqdm
 
@@ -13,7 +12,7 @@ from unequal.data.pictures import KINDS, check_head
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
 from unequal.data.sources import FolderImages, Images, Source, load
 from unequal.data.split import copies_of, split_of, training_images
-from unequal.errors import UserError, one_line, plain
+from unequal.errors import UserError, one_line, say
 from unequal.files import write_json
 from unequal.settings.data import Data
 
@@ -41,7 +40,7 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
     source = loaded(data)
     count = len(source.images)
     held_out = count - training_images(count, data.holdout)
-    say(*source.notes, *surveyed(source.images))
+    say(*(f"data: {note}" for note in (*source.notes, *surveyed(source.images))), err=True)
     order = np.random.default_rng(seed).permutation(count)
     target.mkdir(parents=True, exist_ok=True)
     written, final, border = write_split(target, source.images, order, held_out, data)
@@ -61,7 +60,7 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
         split=Split(train=[0, border], holdout=[border, count]),
     )
     write_json(target / FACTS, facts.model_dump())
-    say(*notes_of(facts))
+    say(*(f"data: {note}" for note in notes_of(facts)), err=True)
     return facts.model_dump()
 
 
@@ -71,12 +70,6 @@ def loaded(data: Data) -> Source:
         return load(data)
     except OSError as error:
         raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
-
-
-def say(*notes: str) -> None:
-    """Print lines for the person who has started this, next to the bars of progress."""
-    for note in notes:
-        click.echo(f"data: {plain(note)}", err=True)
 
 
 def surveyed(images: Images) -> list[str]:

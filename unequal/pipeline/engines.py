@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from unequal.errors import plain
+from unequal.errors import say
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
 from unequal.processes import GOES_ON, stop_deferred
 
@@ -62,8 +62,8 @@ class StopFilter(logging.Filter):
         written = [log for log in sorted(logs.glob("*.log")) if log.stat().st_mtime >= self.since]
         for line in (log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] for log in written):
             if line.endswith(GOES_ON):
-                print(plain(line), file=sys.stderr)
-        print(f"Stopped; {GOES_ON}.", file=sys.stderr)
+                say(line, err=True)
+        say(f"Stopped; {GOES_ON}.", err=True)
 
 
 def snakemake_inside(root: Path, folder: Path, *options: str) -> int:

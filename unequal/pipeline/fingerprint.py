@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from unequal.code import HARNESS, ROOT, Fingerprint, Tree, is_harness
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import read_json, sync_json
 from unequal.pipeline.sources import write_sources
 from unequal.settings.strict import read_yaml
@@ -90,7 +90,7 @@ def main() -> None:
     """Bring the files of the dvc.yaml in the working directory up to date."""
     try:
         for change in (*write_fingerprints(Path("dvc.yaml")), *write_sources(Path("dvc.yaml"))):
-            click.echo(change)
+            say(change)
     except UserError as error:
         raise click.ClickException(str(error)) from None
 

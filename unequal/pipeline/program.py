@@ -23,10 +23,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn, Self
 
-import click
-
 from unequal.environment import STOPS, drop_variables, prepare_streams, signals_to_stop
-from unequal.errors import UserError, one_line, plain
+from unequal.errors import UserError, one_line, plain, say
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.pipeline.store import leaves
 from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
@@ -72,7 +70,7 @@ def launch(count: int, command: Sequence[str], threads: int = 1) -> int:
         if launched.stopped_by is not None:
             return 128 + launched.stopped_by
         if message := launched.reason(failed):
-            click.echo(message, err=True)
+            say(*message.split("\n"), err=True)
         return max(1, launched.processes[failed].returncode)
 
 
@@ -237,7 +235,7 @@ def report_stop(name: str) -> None:
     """Print where the stage was stopped; of processes that share it, the first does."""
     if rank() == 0:
         with suppress(OSError):
-            click.echo(f"{name}: {stop_line()}", err=True)
+            say(f"{name}: {stop_line()}", err=True)
 
 
 def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:
@@ -270,9 +268,9 @@ def exit_at_once() -> None:
 
 def exit_with_lines(name: str, messages: Sequence[str]) -> None:
     """Print a line for each message on stderr and exit with status 1."""
-    text = "\n".join(f"{name}: {plain(message)}" for message in messages)
-    if not leave_reason(text):
-        click.echo(text, err=True)
+    lines = [f"{name}: {plain(message)}" for message in messages]
+    if not leave_reason("\n".join(lines)):
+        say(*lines, err=True)
     sys.exit(1)
 
 

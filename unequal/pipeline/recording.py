@@ -6,13 +6,12 @@ records what has finished by `record_finished`, when it begins and when it ends.
 """
 
 import json
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import content_hash, json_or_none
 from unequal.pipeline.attempt import Finished, clear_finished, finished_runs
 from unequal.pipeline.fingerprint import CODE
@@ -83,7 +82,7 @@ def record_or_report(graph: Path) -> None:
     try:
         record_finished(graph)
     except UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        say(f"Error: {error}", err=True)
 
 
 def current_runs() -> Iterator[tuple[Path, Finished]]:

@@ -24,7 +24,7 @@ import torch
 
 from unequal import processes
 from unequal.code import Fingerprint, fingerprint
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import (
     content_hash,
     require,
@@ -158,7 +158,7 @@ class Run:
         finished = self._attempt.take()
         if finished is None:
             return False
-        click.echo(f"{self.name}: finished before; its outputs are taken from {self._attempt.folder}", err=True)
+        say(f"{self.name}: finished before; its outputs are taken from {self._attempt.folder}", err=True)
         self._tracker.tags({"republished": "true"})
         self._results, self._parent_results = finished.results, finished.parent_results
         self._parent_artifacts = list(map(Path, finished.parent_artifacts))

@@ -8,7 +8,6 @@ asynchronous logging covers points alone, and drops those that it fails to send.
 import logging
 import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from unequal.errors import plain
+from unequal.errors import plain, say
 from unequal.files import content_hash, files_below
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
 from unequal.pipeline.workdirs import project_root
@@ -179,7 +178,7 @@ class Tracker:
         if not self._reported:
             self._reported = True
             problem, _, consequence = plain(f"tracking: {self._uri}: {reason}").rpartition("; ")
-            print(f"{without_credentials(problem)[:300]}; {consequence}", file=sys.stderr)
+            say(f"{without_credentials(problem)[:300]}; {consequence}", err=True)
 
 
 def reason_of(error: Exception) -> str:

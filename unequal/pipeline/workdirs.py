@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
 from filelock import FileLock, Timeout
 
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import files_below, json_or_none, link, read_json, write_json
 
 #: Folder that marks a project, whose clone may have any name.
@@ -92,9 +91,7 @@ def acquire(work: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        click.echo(
-            f"{work}: waiting for another process that is at work on the same; end it to go on at once", err=True
-        )
+        say(f"{work}: waiting for another process that is at work on the same; end it to go on at once", err=True)
         lock.acquire(poll_interval=0.2)
     return lock
 

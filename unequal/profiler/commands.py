@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,7 @@ def profile(device: str, out: Path, **options: Any) -> None:
     page_written = page(found, config)
     found.document.write(out / DOCUMENT)
     write_bytes(out / PAGE, page_written.encode())
-    click.echo(f"{out / PAGE}, {out / DOCUMENT}")
+    say(f"{out / PAGE}, {out / DOCUMENT}")
 
 
 def placed(out: Path) -> Path:
@@ -135,4 +135,4 @@ def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shi
     text = loaded.said(found, form)
     if facts:
         loaded.write(found, facts)
-    click.echo(text)
+    say(*text.split("\n"))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule, VariancePreserving
@@ -18,6 +18,15 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.strict import Strict, validate
 
+
+def printable(text: str) -> str:
+    """Return a text that is one line without escapes; the file may come from somebody else. Raises ValueError."""
+    if not text.isprintable():
+        raise ValueError("holds line breaks or signs that do not print")
+    return text
+
+
+Line = Annotated[str, AfterValidator(printable)]
 #: Images that a model was trained on, and others.
 Split = Literal["train", "held_out"]
 
@@ -64,7 +73,7 @@ class Losses(Strict):
 class OtherModel(Strict):
     """Losses of another model on the same draws, and their change."""
 
-    model: str = Field(description="the other one: a checkpoint, or the model with an adapter")
+    model: Line = Field(description="the other one: a checkpoint, or the model with an adapter")
     losses: dict[Split, Losses]
     relative: dict[Split, tuple[float, ...]] = Field(description="the other's mean loss over the model's, less 1, [K]")
     relative_stderr: dict[Split, tuple[float, ...]] = Field(description="its standard error over paired draws, [K]")
@@ -74,8 +83,8 @@ class Timesteps(Strict):
     """The whole file."""
 
     format: Literal[1] = Field(default=1, description="of this file's form")
-    model: str = Field(description="as it was named: a folder, or owner/name at a revision")
-    family: str = Field(description="its class in diffusers")
+    model: Line = Field(description="as it was named: a folder, or owner/name at a revision")
+    family: Line = Field(description="its class in diffusers")
     prediction: Prediction = Field(description="what the network predicts")
     schedule: Annotated[Betas | Shifted, Field(discriminator="kind")]
     seed: NonNegativeInt = Field(description="of images, noise and timesteps")
@@ -87,7 +96,7 @@ class Timesteps(Strict):
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=2, description="those that were measured, rising, [K]")
     losses: dict[Split, Losses]
     compared: OtherModel | None = Field(default=None, description="null: one model alone was measured")
-    conditions: dict[str, str] = Field(default={}, description="what else the figures depend on, in words")
+    conditions: dict[Line, Line] = Field(default={}, description="what else the figures depend on, in words")
 
     @model_validator(mode="after")
     def tables_are_of_the_timesteps(self) -> Self:

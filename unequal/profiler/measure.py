@@ -13,14 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import click
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from unequal.code import fingerprint
-from unequal.errors import UserError, plain
+from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
 from unequal.models.class_names import class_numbers, read_class_names
@@ -199,7 +198,7 @@ def image_folders(config: ProfileConfig) -> dict[SplitName, ImageFolder]:
         refuse_shared(found["train"], found["held_out"])
     for one in found.values():
         if one.notes:
-            click.echo(plain(f"{one.folder}: {one.notes}"), err=True)
+            say(f"{one.folder}: {one.notes}", err=True)
     return found
 
 
@@ -340,7 +339,7 @@ def change_of(name: str, ours: dict[SplitName, np.ndarray], theirs: dict[SplitNa
         for split in ours
     }
     return OtherModel(
-        model=name,
+        model=plain(name),
         losses={split: Losses.of(found) for split, found in theirs.items()},
         relative={split: tuple(change.tolist()) for split, (change, _) in changes.items()},
         relative_stderr={split: tuple(error.tolist()) for split, (_, error) in changes.items()},
@@ -357,7 +356,7 @@ def document(
 ) -> Timesteps:
     """The content of timesteps.json."""
     return Timesteps(
-        model=family.pipeline.name,
+        model=plain(family.pipeline.name),
         family=family.title,
         prediction=family.prediction,
         schedule=family.schedule,

@@ -5,13 +5,12 @@ the limit and tried; its loss goes into the bank, for the next round.
 """
 
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
@@ -117,7 +116,7 @@ def decide(
                 raise
             ended, best = str(reason), bank.best
             going_on = f"going on with the best scheme so far, candidate {best.candidate} of round {best.round}"
-            print(f"{ended}; {going_on}", file=sys.stderr)
+            say(f"{ended}; {going_on}", err=True)
             break
     flops = sum(evaluator.flops(one.macs) for one in bank.candidates)
     chosen = bank.best.proposed

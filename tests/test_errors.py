@@ -1,0 +1,48 @@
+"""Whatever a message quotes, a terminal sees one line and no command."""
+
+from pathlib import Path
+
+import pytest
+from diffusers_folders import write_images
+
+from unequal.errors import UserError, first_line, say
+from unequal.profiler.image_folder import ImageFolder
+
+#: Clears the screen, colours, a second line by several signs, text that runs backwards.
+HOSTILE = "a\x1b[2J\x9b31m\nError: forged\r\u2028\u202e.png"
+
+
+def test_a_refusal_is_one_line_whatever_it_quotes() -> None:
+    line = str(UserError(f"{HOSTILE}: no image"))
+    assert line.isprintable()
+    assert line == r"a\x1b[2J\x9b31m Error: forged \u202e.png: no image"
+
+
+def test_what_is_printed_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"read {HOSTILE}", "  two   columns")
+    say("loss\t0.1", err=True)
+    printed = capsys.readouterr()
+    assert printed.out == "read a\\x1b[2J\\x9b31m\\nError: forged\\r\\u2028\\u202e.png\n  two   columns\n"
+    assert printed.err == "loss    0.1\n"
+
+
+def test_names_of_images_are_shown_as_text(tmp_path: Path) -> None:
+    (first,) = write_images(tmp_path, 1).iterdir()
+    first.rename(tmp_path / HOSTILE)
+    with pytest.raises(UserError, match="captions missing of 1 of 1 images") as refusal:
+        ImageFolder.below(tmp_path).captions()
+    assert str(refusal.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("No file a.safetensors. Load it with `use_safetensors=False` instead.", "No file a.safetensors."),
+        ("It is a pickle; set weights_only=False if you trust it.\nMore", "It is a pickle;"),
+        ("Pass trust_remote_code=True.", "OSError"),
+        ("Error(s) in loading:\n\tsize mismatch for a.weight", "Error(s) in loading: size mismatch for a.weight"),
+        ("", "OSError"),
+    ],
+)
+def test_advice_to_be_unsafe_is_not_passed_on(message: str, shown: str) -> None:
+    assert first_line(OSError(message)) == shown
