@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from unequal.errors import say
+
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 folder_argument = click.argument("folder", type=FOLDER, default=".")
 
@@ -45,10 +47,10 @@ def plan(
 
     draft = Draft.of(folder, recipe, split(arms), numbers(rates), delta, whole_images)
     for line in draft.lines(budget, images, final):
-        click.echo(line)
+        say(line)
     if not dry_run:
         draft.write()
-        click.echo(f"{folder / 'params.yaml'}: race written; next: unequal race run {folder}".replace(" .", ""))
+        say(f"{folder / 'params.yaml'}: race written; next: unequal race run {folder}".replace(" .", ""))
 
 
 @race.command(context_settings={"ignore_unknown_options": True})
@@ -68,10 +70,10 @@ def run(folder: Path, options: tuple[str, ...], cores: int, engine: str, dry_run
 
     folder = folder.resolve()
     for rung in carry_out(folder, engine, cores, options, dry_run):
-        click.echo(f"race: {rung} is {'shown' if dry_run else 'judged'}")
+        say(f"race: {rung} is {'shown' if dry_run else 'judged'}")
     if not dry_run:
-        click.echo(sentence(standing_of(folder)))
-        click.echo(folder / "results/race/report.html")
+        say(sentence(standing_of(folder)))
+        say(folder / "results/race/report.html")
 
 
 @race.command()
@@ -82,7 +84,7 @@ def show(folder: Path) -> None:
     from unequal.race.showing import lines
 
     for line in lines(standing_of(folder)):
-        click.echo(line)
+        say(line)
 
 
 @race.command()
@@ -93,7 +95,7 @@ def adopt(folder: Path, recipe: str) -> None:
     from unequal.race.adopting import adopt_into
 
     keys = adopt_into(folder, recipe)
-    click.echo(f"{folder / 'params.yaml'}: {', '.join(keys) if keys else 'has the recipe already'}")
+    say(f"{folder / 'params.yaml'}: {', '.join(keys) if keys else 'has the recipe already'}")
 
 
 def split(text: str) -> tuple[str, ...]:
