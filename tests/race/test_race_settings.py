@@ -12,7 +12,7 @@ from unequal.cli.main import unequal
 from unequal.errors import UserError
 from unequal.race.arms import fitting
 from unequal.race.params import RaceParams
-from unequal.race.planning import Budget, Prices, proposed, refuse_what_does_not_pay
+from unequal.race.planning import Budget, Prices, pays_from, proposed, refuse_what_does_not_pay
 from unequal.race.simulation import Prospect
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, validate
@@ -109,7 +109,7 @@ def test_a_budget_that_is_too_small_names_the_cheapest_race() -> None:
 def test_a_race_longer_than_what_it_saves_is_refused() -> None:
     # 28 trainings of 1 h, for a recipe that is worth twice the images: 28 h of final training, or do not race.
     found = Prospect(None, 28.0, 0.01, 0.9, 0.9, 0.5, gain=0.2)  # type: ignore[arg-type]
-    assert refuse_what_does_not_pay(found, 28 * 3600.0, None) == "28.0 h"
+    assert pays_from(found, 28 * 3600.0) == pytest.approx(28 * 3600.0)
     with pytest.raises(UserError, match=r"do not race: below 28\.0 h .* does not pay, and yours takes 20\.0 h"):
         refuse_what_does_not_pay(found, 28 * 3600.0, Budget(20 * 3600.0, in_images=False))
 

@@ -13,6 +13,7 @@ from unequal.race.planning import (
     Budget,
     hours,
     measured_prices,
+    pays_from,
     proposed,
     race_section,
     refuse_what_does_not_pay,
@@ -108,10 +109,11 @@ class Draft:
             "arms as far apart as on CIFAR-10, and half as far. One race of 24 claims a difference that is not there."
         )
         self.plan = found[0].plan
-        length = None if final is None else Budget.parsed(final, None)
-        price = prices.price(self.plan, len(self.arms), length or limit)
-        least = refuse_what_does_not_pay(found[0], price, length or Budget(0, limit.in_images))
-        yield f"If arms differ here as there, the race pays from a final training of {least} on."
+        if final is not None:
+            length = Budget.parsed(final, None)
+            refuse_what_does_not_pay(found[0], prices.price(self.plan, len(self.arms), length), length)
+        least = pays_from(found[0], prices.price(self.plan, len(self.arms), limit))
+        yield f"If arms differ here as there, the race pays from a final training of {limit.shown(least)} on."
 
     def section(self) -> dict[str, Any]:
         """The section `race`. Raises UserError where it is not sound."""

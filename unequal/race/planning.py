@@ -115,17 +115,19 @@ def worth_of(prospect: Prospect) -> float:
     return math.exp(prospect.gain / (FALL_PER_DOUBLING / math.log(2)))
 
 
-def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget | None) -> str:
-    """Say from which final training on a race pays. Raises UserError where that training is shorter."""
+def pays_from(found: Prospect, price: float) -> float:
+    """Length of the final training from which on a race of this price pays, in the unit of the price."""
     multiple = worth_of(found)
-    unit = Budget(0, in_images=False) if final is None else final
-    least = price / (multiple - 1) if multiple > 1 else math.inf
-    if final is not None and final.amount < least:
+    return price / (multiple - 1) if multiple > 1 else math.inf
+
+
+def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> None:
+    """Raise UserError where the final training is too short for a race of this price."""
+    if final.amount < (least := pays_from(found, price)):
         raise UserError(
-            f"do not race: below {unit.shown(least)} of final training it does not pay, and yours takes "
-            f"{unit.shown(final.amount)}"
+            f"do not race: below {final.shown(least)} of final training it does not pay, and yours takes "
+            f"{final.shown(final.amount)}"
         )
-    return unit.shown(least)
 
 
 def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> str:
