@@ -11,7 +11,9 @@ from commands import done, refused
 from graph import ROOT
 from PIL import Image
 
+from unequal.cli import sample
 from unequal.cli.sample import tiled
+from unequal.data.prepared import PreparedData
 from unequal.files import write_csv
 from unequal.models.folder import save_model
 from unequal.sampling.ensemble import Ensemble
@@ -53,6 +55,42 @@ def test_pictures_are_those_of_the_ensemble_for_the_same_seed(trained: Path):
     np.testing.assert_array_equal(grid[8:16, :8], pictures(trained / "some")[3])
 
 
+def test_pictures_are_those_of_the_evaluation_to_the_bit(
+    trained: Path, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only some of a batch are asked for."""
+    monkeypatch.setattr(sample, "DATA", prepared.path)
+    batches = list[int]()
+    images = Ensemble.images
+
+    def counted(ensemble: Ensemble, ids: Any, *arguments: Any, **options: Any) -> Any:
+        batches.append(len(ids))
+        return images(ensemble, ids, *arguments, **options)
+
+    monkeypatch.setattr(Ensemble, "images", counted)
+    done("sample", "--count", 4, "--out", "some")
+    assert batches == [3, 3]
+    ensemble = Ensemble.load("artifacts/models/longer")
+    steps = np.linspace(ensemble.schedule.timesteps - 1, 0, STEPS).round().astype(int).tolist()
+    clip = read_yaml(Path("params.yaml"))["sampling"]["clip"]
+    expected = [images(ensemble, range(first, first + 3), steps, seed=0, clip=clip)[:, 0] for first in (0, 3)]
+    np.testing.assert_array_equal(pictures(trained / "some"), np.concatenate(expected)[:4])
+
+
+def test_interpolated_pictures_lead_from_one_seed_to_another(trained: Path) -> None:
+    done("sample", "--count", 5, "--seed", 1, "--interpolate", 2, "--out", "way")
+    for seed, place in ((1, 0), (2, 4)):
+        done("sample", "--count", 1, "--seed", seed, "--out", f"end{seed}")
+        end = pictures(trained / f"end{seed}")[0].astype(int)
+        assert np.abs(pictures(trained / "way")[place] - end).max() <= 1  # rounded to 256 values
+    ensemble = Ensemble.load("artifacts/models/longer")
+    start = sample.Request("longer", 5, seed=1, interpolate=2).start(ensemble)
+    assert start is not None
+    lengths = start.flatten(1).norm(dim=1)
+    assert lengths.min() > 0.95 * lengths[[0, -1]].min()  # half-way on the straight line they would be 0.7 of it
+    assert pictures(trained / "way").std(axis=0).max() > 0
+
+
 def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
     grid = tiled(np.arange(1, 6, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8))
     assert grid.shape == (3, 4, 6)
@@ -64,7 +102,7 @@ def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
     [
         ("best --label 1", "an unconditional model takes no labels"),
         ("worst", "worst: no such model; allowed: best, the folder of a model, or one of artifacts/models: longer"),
-        ("best --steps 100000", "sampling"),
+        ("best --steps 100000", "--steps: 100000; the model has 50 timesteps, 0 … 49"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused(trained: Path, arguments: str, line: str):

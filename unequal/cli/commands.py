@@ -90,6 +90,7 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 @click.option("--steps", type=click.IntRange(1), help="Of sampling.  [default: sampling.steps]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
 @click.option("--label", type=click.IntRange(0), help="Class of all pictures, for a class-conditional model.")
+@click.option("--interpolate", type=click.IntRange(0), help="Lead the first picture of --seed to that of this seed.")
 @click.option("--params", default="params.yaml", show_default=True, type=FILE)
 def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
     """Sample pictures of MODEL: `best` by FID, the name of a model or set of experts, or a folder.

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from pydantic import ConfigDict
 from torch import Tensor
+from torch.nn import functional
 
 from unequal.artifacts.profiles import read_losses
 from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of
@@ -20,9 +21,12 @@ from unequal.errors import UserError
 from unequal.files import appearing, require
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.folder import RECORD
-from unequal.sampling.ensemble import Ensemble
+from unequal.processes import threads
+from unequal.progress import progress
+from unequal.randomness import Stream
+from unequal.sampling.ensemble import Ensemble, SamplingOptions, cut
 from unequal.sampling.guidance import guided
-from unequal.settings.evaluation import BY_PROFILE, Sampling
+from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
@@ -36,12 +40,23 @@ class Settings(Strict):
     model_config = ConfigDict(extra="ignore")
 
     sampling: Sampling
+    evaluation: Evaluation
     runtime: Runtime
 
 
 @dataclass(frozen=True)
 class Request:
-    """Model to sample (`best`, a name or a folder), count, `steps` in place of the settings' own, and one class."""
+    """Pictures that are asked for.
+
+    Attributes:
+        model: `best`, a name or a folder.
+        count: of pictures.
+        params: file of the settings.
+        steps: in place of the settings' own.
+        seed: of the noise.
+        label: class of all pictures.
+        interpolate: seed to whose first picture that of `seed` is led, along a great circle of noises.
+    """
 
     model: str
     count: int
@@ -49,30 +64,63 @@ class Request:
     steps: int | None = None
     seed: int = 0
     label: int | None = None
+    interpolate: int | None = None
 
     def images(self) -> np.ndarray:
-        """Sampled images, uint8 [count, C, H, W]. Raises UserError."""
+        """Sampled images, uint8 [count, C, H, W], in the evaluation's batches and threads. Raises UserError."""
         settings = validate(Settings, read_yaml(self.params), self.params)
-        sampling, device = settings.sampling, device_of(settings.runtime)
-        runtime = settings.runtime
+        with threads(settings.runtime.threads):
+            return self.sampled(settings)
+
+    def sampled(self, settings: Settings) -> np.ndarray:
+        """Sample with settings; a batch of another size could round otherwise, so whole batches are sampled."""
+        sampling, runtime, device = settings.sampling, settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
         ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile)
-        latent = ensemble.record.spec.space.autoencoder is not None
-        images = guided(ensemble, sampling.guidance).sample(
-            self.count,
-            self.timesteps(sampling, ensemble),
-            batch_size=sampling.batch_size,
-            progress=settings.runtime.progress,
-            seed=self.seed,
-            eta=sampling.eta,
-            clip=sampling.clip,
-            originals=tensor_of(PreparedData.open(DATA).holdout) if DATA.exists() and not latent else None,
-            variance=sampling.variance,
-            decode=self.decoder(ensemble, sampling, device) if latent else None,
-            labels=None if self.label is None else torch.tensor([self.label]),
-            solver=sampling.solver,
-        )
-        return images.numpy()
+        ensemble = guided(ensemble, sampling.guidance)
+        spec, data = ensemble.record.spec, PreparedData.open(DATA) if DATA.exists() else None
+        latent, labels = spec.space.autoencoder is not None, None
+        if self.label is not None:
+            labels = torch.tensor([self.label])
+        elif data is not None and spec.condition.takes_labels_of_images:
+            labels = data.holdout_labels
+        options: SamplingOptions = {
+            "seed": self.seed,
+            "eta": sampling.eta,
+            "clip": sampling.clip,
+            "originals": None if data is None or latent else tensor_of(data.holdout),
+            "variance": sampling.variance,
+            "decode": self.decoder(ensemble, sampling, device) if latent else None,
+            "labels": labels,
+            "solver": sampling.solver,
+        }
+        timesteps, start = self.timesteps(sampling, ensemble), self.start(ensemble)
+        whole = [*cut(settings.evaluation.samples, sampling.batch_size)]
+        whole += [range(ids.start, ids.stop) for ids in cut(self.count, sampling.batch_size)[len(whole) :]]
+        batches = [ids for ids in whole if ids.start < self.count]
+        if start is not None or self.steps is not None or self.label is not None:  # other pictures than evaluation's
+            batches = cut(self.count, sampling.batch_size)
+        parts = list[np.ndarray]()
+        with progress(batches[-1].stop, "images", label="samples", shown=runtime.progress) as bar:
+            for ids in batches:
+                numbers, first = (ids, None) if start is None else ([0] * len(ids), start[ids.start : ids.stop])
+                parts.append(ensemble.images(numbers, timesteps, start=first, **options).numpy())
+                bar.update(len(ids))
+        return np.concatenate(parts)[: self.count]
+
+    def start(self, ensemble: Ensemble) -> Tensor | None:
+        """Noises [count, …] on the great circle from the first one of `seed` to that of `interpolate`, if there is one.
+
+        On the straight line, noises between two would be weaker than those that models are trained with.
+        """
+        if self.interpolate is None:
+            return None
+        one, other = (ensemble.noise_of([0], seed, Stream.SAMPLE_START) for seed in (self.seed, self.interpolate))
+        angle = torch.acos(functional.cosine_similarity(one.flatten(), other.flatten(), dim=0).clamp(-1, 1))
+        share = torch.linspace(0, 1, self.count, device=one.device).view(-1, *[1] * (one.dim() - 1))
+        if angle < 1e-6:
+            return one.expand(self.count, *one.shape[1:])
+        return (torch.sin((1 - share) * angle) * one + torch.sin(share * angle) * other) / torch.sin(angle)
 
     def folder(self) -> Path:
         """The folder of the model, or of the experts. Raises UserError."""
@@ -88,7 +136,11 @@ class Request:
         if self.steps is not None and sampling.spacing is None:
             raise UserError(f"--steps {self.steps}: {self.params} lists the timesteps; allowed: none")
         losses = read_losses(LOSSES).mean(1) if sampling.spacing in BY_PROFILE else None
-        return spaced_timesteps(self.steps or sampling.steps, ensemble.schedule, sampling.spacing, losses)
+        asked, known = self.steps or sampling.steps, ensemble.schedule.timesteps
+        if (asked if isinstance(asked, int) else asked[0] + 1) > known:
+            place = "--steps" if self.steps else f"{self.params}: sampling.steps"
+            raise UserError(f"{place}: {asked}; the model has {known} timesteps, 0 … {known - 1}")
+        return spaced_timesteps(asked, ensemble.schedule, sampling.spacing, losses)
 
     def decoder(self, ensemble: Ensemble, sampling: Sampling, device: torch.device) -> Callable[[Tensor], Tensor]:
         """The decoder of a model of latents. Raises UserError where its autoencoder is gone."""
@@ -128,7 +180,8 @@ def write_pictures(request: Request, out: Path, grid: bool) -> str:
             Image.fromarray(height_width_channels.squeeze(-1) if len(picture) == 1 else height_width_channels).save(
                 place / f"{name}.png"
             )
-    return f"{out}: {len(images)} images of {request.folder()}, seed {request.seed}"
+    way = "" if request.interpolate is None else f" to {request.interpolate}, interpolated"
+    return f"{out}: {len(images)} images of {request.folder()}, seed {request.seed}{way}"
 
 
 def tiled(images: np.ndarray) -> np.ndarray:

@@ -208,9 +208,10 @@ class Ensemble:
 
     def images(
         self,
-        ids: range,
+        ids: Sequence[int],
         timesteps: Sequence[int],
         *,
+        start: Tensor | None = None,
         seed: int = 0,
         eta: float = 0.0,
         clip: bool = True,
@@ -226,7 +227,7 @@ class Ensemble:
         image i that of number i mod N; a model of generation looks at none. A class-conditional model takes
         `labels`, int64 [N], in turn likewise; without them, image i of a seed has a label that is drawn
         uniformly from all classes, the same for every model. `decode` makes images, about [-1, 1], of what a model of
-        latents has sampled.
+        latents has sampled. `start` [B, …] replaces the noise of the seed that images begin with.
 
         Raises:
             UserError: latents without a decoder, or clipped; labels of no class of the model; samples that are not
@@ -234,7 +235,7 @@ class Ensemble:
         """
         self.check_space(clip, decode is not None)
         noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
-        x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
+        x_t = self.noise_of(ids, seed, Stream.SAMPLE_START) if start is None else start.to(self.device)
         condition = self.condition(ids, originals, seed, labels)
         x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance, solver)
         images = x0 if decode is None else decode(x0)
