@@ -4,6 +4,7 @@ import os
 import re
 import time
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from unequal.cli.architecture import network_of
 from unequal.cli.architecture import spec_of as base_spec
 from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
+from unequal.files import write_json
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
@@ -161,7 +163,7 @@ def test_exported_experts_are_those_that_belong_together(project: Path):
     saved(folder / "group_1", 50, 99, group=1, groups=2)
     saved(folder / "group_2", 90, 99, group=2, groups=3)  # left behind by an earlier grouping
     export("experts_pruned", project / "taken")
-    assert sorted(path.name for path in (project / "taken").iterdir()) == ["group_0", "group_1"]
+    assert sorted(path.name for path in (project / "taken").iterdir()) == ["README.md", "group_0", "group_1"]
     images = Ensemble.load(project / "taken").sample(3, sampling_timesteps(5, TIMESTEPS))
     assert images.shape == (3, 1, 8, 8)
     assert images.dtype == torch.uint8
@@ -188,12 +190,30 @@ def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     (source / STATE).write_text("of the training, several times the bytes of the model")
     export("mine", project / "taken")
     assert not {AVERAGES, STATE} & {path.name for path in (project / "taken").iterdir()}
-    assert capsys.readouterr().out == (
-        f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.Ensemble.load does\n"
-    )
+    first = f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.Ensemble.load does\n"
+    assert capsys.readouterr().out.startswith(first)
     (taken, record), (net, _) = load_any_model(project / "taken"), load_any_model(source)
     assert record == Ensemble.load(project / "taken").record
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("removals", [None, REMOVALS], ids=["in diffusers", "here"])
+def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals: Any) -> None:
+    saved(project / "artifacts/models/mine", removals=removals)
+    scores = {
+        "fid_mean": 1.234567, "reference": "training images", "features": 64, "extractor": "classifier-0123",
+        "samples_per_seed": 1000, "sampling": {"steps": 50, "solver": "ddim"},
+    }  # fmt: skip
+    write_json(project / "results/fid/mine.json", scores)
+    (project / "results/fid.csv").write_text("variant,fid\nslot_3,0.5\nmine,1.0\nbase,2.0\n")
+    written, _, code = done("export", "best", "taken").partition("To load it:\n\n")
+    assert "README.md" in written
+    card = (project / "taken/README.md").read_text()
+    assert all(words in card for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123"))
+    assert dedent(code).strip() in card
+    loaded: dict[str, Any] = {}
+    exec(dedent(code).replace("num_inference_steps=50", "num_inference_steps=2"), loaded)
+    assert len(loaded["images"]) == 4
 
 
 def test_clean_lists_and_deletes_what_is_old(project: Path):

@@ -106,7 +106,10 @@ def sample(model: str, out: Path, grid: bool, params: Path, **options: int | Non
 @click.argument("name")
 @click.argument("target", type=FILE)
 def export(name: str, target: Path) -> None:
-    """Export the model or set of experts NAME (base, experts_pruned …) to the new folder TARGET."""
+    """Export the model or set of experts NAME (best, base, experts_pruned …) to the new folder TARGET.
+
+    A model card comes with it, and the Python that loads it is printed.
+    """
     from unequal.cli.export import export as export_to
 
     export_to(name, target)

@@ -1,19 +1,23 @@
 """Export models: as a folder that diffusers loads, or as one that this library loads."""
 
+import csv
 import shutil
 from pathlib import Path
+from textwrap import indent
 
+from unequal.cli.card import loading_code, write_card
 from unequal.errors import UserError, say
-from unequal.files import appearing, refuse_existing
+from unequal.files import appearing, refuse_existing, require
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
-from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
+from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
-from unequal.sampling.ensemble import Ensemble
+from unequal.sampling.ensemble import Ensemble, group_folders
 from unequal.settings.schedule import FlowSchedule
 
+SCORES = Path("results/fid.csv")
 MODELS, AUTOENCODER = Path("artifacts/models"), Path("artifacts/autoencoder")
 
 
@@ -56,10 +60,28 @@ def export_experts(source: Path, target: Path) -> None:
 
 
 def export(name: str, target: Path) -> None:
-    """Export a model or a set of experts by its name in params.yaml's `variants`."""
+    """Export a model or a set of experts, `best` or by its name in params.yaml's `variants`, with a model card."""
+    name = best() if name == "best" else name
     source = MODELS / name
     if not source.exists():
         there = ", ".join(sorted(path.name for path in MODELS.glob("*"))) or "none; `dvc repro` trains them"
         raise UserError(f"{source}: no such model; there are: {there}")
     refuse_existing(target)
     (export_model if (source / RECORD).exists() else export_experts)(source, target)
+    folders = [source] if (source / RECORD).exists() else group_folders(source)
+    write_card(target, [load_record(one) for one in folders], name)
+    say(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}", "To load it:", "")
+    say(*indent(loading_code(target), "    ").splitlines())
+
+
+def best() -> str:
+    """The variant with the lowest FID of the last run; models of single slots do not compete. Raises UserError."""
+    try:
+        with require(SCORES).open(encoding="utf-8", newline="") as file:
+            scores = {row["variant"]: float(row["fid"]) for row in csv.DictReader(file)}
+    except (KeyError, ValueError, TypeError):
+        raise UserError(f"{SCORES}: no table of scores; make it again") from None
+    names = [name for name in scores if not name.startswith("slot_")]
+    if not names:
+        raise UserError(f"{SCORES}: scores of no model; name a model")
+    return min(names, key=scores.__getitem__)

@@ -1,6 +1,5 @@
 """Pictures of a trained model or set of experts, equal to those that the pipeline's FID is computed from."""
 
-import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from unequal.artifacts.profiles import read_losses
-from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of
+from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of, best
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
-from unequal.files import appearing, require
+from unequal.files import appearing
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.folder import RECORD
 from unequal.processes import threads
@@ -30,7 +29,6 @@ from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
-SCORES = Path("results/fid.csv")
 DATA, LOSSES = Path("artifacts/data"), Path("artifacts/profiles/base.npz")
 
 
@@ -154,19 +152,6 @@ def device_of(runtime: Runtime) -> torch.device:
     if runtime.device == "cuda" and not torch.cuda.is_available():
         raise UserError("runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
     return torch.device("cuda" if torch.cuda.is_available() and runtime.device != "cpu" else "cpu")
-
-
-def best() -> str:
-    """The variant with the lowest FID of the last run; models of single slots do not compete. Raises UserError."""
-    try:
-        with require(SCORES).open(encoding="utf-8", newline="") as file:
-            scores = {row["variant"]: float(row["fid"]) for row in csv.DictReader(file)}
-    except (KeyError, ValueError, TypeError):
-        raise UserError(f"{SCORES}: no table of scores; make it again") from None
-    names = [name for name in scores if not name.startswith("slot_")]
-    if not names:
-        raise UserError(f"{SCORES}: scores of no model; name a model")
-    return min(names, key=scores.__getitem__)
 
 
 def write_pictures(request: Request, out: Path, grid: bool) -> str:
