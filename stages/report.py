@@ -71,7 +71,7 @@ def main(run: Run, settings: Settings) -> None:
         title=TITLE,
         lead=best.text,
         commands=[f"unequal sample {best.model} --count 64 --grid", f"unequal export {best.model} my-model"],
-        facts=facts(found),
+        facts=facts(found, run.runtime.price_an_hour),
         overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
         sections=statements,
         tables=[
@@ -100,8 +100,8 @@ def main(run: Run, settings: Settings) -> None:
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)})
 
 
-def facts(found: RunResults) -> str:
-    """Data, device, time, date and commit of the run, in a line."""
+def facts(found: RunResults, price: float | None) -> str:
+    """Data, device, time, date and commit of the run, in a line; with what it cost at a price an hour."""
     tags = commit_tags()
     minutes = sum(one.seconds for one in found.trainings.values()) / 60
     commit = tags.get("mlflow.source.git.commit", "")[:8]
@@ -109,6 +109,7 @@ def facts(found: RunResults) -> str:
     parts = [
         data_condition(found.data),
         f"{minutes:.3g} minutes of training on {found.base['device']}",
+        *([f"{minutes / 60 * price:.3g} at {price:g} an hour"] if price is not None else []),
         f"{date.today().day} {date.today():%B %Y}",
         *([f"commit {commit}{dirty}"] if commit else []),
     ]

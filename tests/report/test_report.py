@@ -39,7 +39,7 @@ PARAMS: dict[str, Any] = {
     "finetune_recipes": ["stratified"],
     "slots": {"finetune": [2]},
     "groups": {"ids": [0, 1]},
-    "runtime": RUNTIME,
+    "runtime": RUNTIME | {"price_an_hour": 3.0},
 }
 
 
@@ -74,7 +74,7 @@ def write_data(images: np.ndarray) -> None:
     folder = Path("artifacts/data")
     folder.mkdir(parents=True)
     np.save(folder / "images.npy", images)
-    facts = {"n": len(images), "shape": list(images.shape[1:]), "range": [0, 255], "source": "made-up", "path": None}
+    facts = {"n": len(images), "shape": list(images.shape[1:]), "range": [0, 255], "source": "made-up"}
     write_json(
         folder / "facts.json",
         facts | {"labels": None, "sha256": "0" * 64, "split": {"train": [0, 20], "holdout": [20, 24]}},

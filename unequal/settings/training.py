@@ -97,4 +97,7 @@ class Runtime(Strict):
     compile: bool = Field(description="torch.compile the network")
     channels_last: bool
     progress: bool = Field(description="progress bars on a terminal")
+    price_an_hour: float | None = Field(
+        default=None, ge=0, description="of the machine, in any currency, for the report; null: no price"
+    )
     tracking: Tracking
