@@ -9,7 +9,14 @@ from safetensors.torch import save_file
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError, one_line
-from unequal.evaluation.classifier import ROTATIONS, Classifier, accuracy, save_classifier, train_classifier
+from unequal.evaluation.classifier import (
+    ROTATIONS,
+    Classifier,
+    accuracy,
+    check_accuracy,
+    save_classifier,
+    train_classifier,
+)
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
 from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
@@ -105,7 +112,11 @@ def copy_dinov2(source: Path, target: Path, features: int) -> None:
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
-    """Train the network on the labels, or on rotations; return its accuracy on held-out images."""
+    """Train the network on the labels, or on rotations; return its accuracy on held-out images.
+
+    Raises:
+        UserError: no labels; features that tell nothing.
+    """
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
     labels = data.labels if chosen.kind == "classifier" else None
     if labels is None and chosen.kind == "classifier":
@@ -120,8 +131,11 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     learned = None if labels is None else labels[train]
     train_classifier(net, data.train, learned, chosen.images, chosen.batch_size, chosen.lr, settings.seed)
     net.normalise(tensor_of(data.train))
+    shown = None if labels is None else labels[held]
+    accurate = accuracy(net, data.images[held], shown)
+    check_accuracy(accurate, len(data.holdout), shown)
     save_classifier(path, net)
-    return accuracy(net, data.images[held], None if labels is None else labels[held])
+    return accurate
 
 
 if __name__ == "__main__":

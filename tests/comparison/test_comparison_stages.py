@@ -87,7 +87,14 @@ def study(
             "chosen": {"others": "half"},
         },
         profile={"images": 2, "batch_size": 16, "floor": "none"},
-        extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
+        extractor={
+            "kind": "classifier",
+            "weights": None,
+            "features": 4,
+            "images": 1280,
+            "batch_size": 32,
+            "lr": 1.0e-2,
+        },
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
         evaluation={"samples": 20, "seeds": [0], "against": "holdout", "kid_subset": 6, "allow_singular": False},
     )

@@ -1,5 +1,6 @@
 """The classifier learns what can be learned, and is the same after saving."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from unequal.evaluation.classifier import (
     ROTATIONS,
     Classifier,
     accuracy,
+    check_accuracy,
     load_classifier,
     rotated,
     save_classifier,
@@ -92,3 +94,30 @@ def test_features_that_have_no_scale(weight: float) -> None:
     net.body[8].bias.data.fill_(0.0)
     with pytest.raises(UserError, match=r"root mean square of (0\.0|nan); lower extractor"):
         net.normalise(torch.zeros(2, 1, 8, 8, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("right", "labels", "refused"),
+    [
+        (180, [0] * 180, True),  # one class
+        (18, list(range(10)) * 18, True),  # chance
+        (24, list(range(10)) * 18, True),  # above it, as one guess in ten is
+        (30, list(range(10)) * 18, False),
+        (160, [0] * 160 + [1] * 20, True),  # always the frequent class
+        (175, [0] * 160 + [1] * 20, False),
+        (1, [0, 1], True),
+        (2, [0, 1], False),  # as good as two images can say
+        (70, None, True),
+        (100, None, False),
+    ],
+)
+def test_features_that_tell_nothing_are_refused(right: int, labels: list[int] | None, refused: bool) -> None:
+    images = 60 if labels is None else len(labels)
+    call = partial(
+        check_accuracy, right / (4 * images if labels is None else images), images, labels and np.array(labels)
+    )
+    if refused:
+        with pytest.raises(UserError, match=rf"of {right} of \d+ held-out images, .*: its features tell nothing"):
+            call()
+    else:
+        call()

@@ -55,7 +55,7 @@ def write(
             groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},
             pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},
             extractor={
-                "kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3
+                "kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2
             },
             sampling={
                 "steps": 4, "spacing": "uniform", "eta": 1.0, "clip": True, "batch_size": 16,

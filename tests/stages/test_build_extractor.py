@@ -19,7 +19,7 @@ from unequal.data.prepared import PreparedData
 from unequal.files import content_hash, read_json, write_json
 from unequal.models.folder import save_model
 
-SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3}
+SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2}
 DINOV2 = SETTINGS | {"kind": "dinov2", "weights": "network", "features": FEATURES}
 NETWORK = Path("network")
 CONFIG, TENSORS = NETWORK / "config.json", NETWORK / "model.safetensors"
@@ -47,7 +47,7 @@ def test_the_classifier_is_decided_by_the_seed() -> None:
 
 def test_images_without_labels_have_features_of_rotations() -> None:
     facts = read_json(Path("artifacts/data/facts.json"))
-    write_json(Path("artifacts/data/facts.json"), facts | {"labels": None})
+    write_json(Path("artifacts/data/facts.json"), facts | {"labels": None, "classes": None})
     write_params(seed=0, extractor=SETTINGS)
     check_refused(build_extractor, said="extractor.kind: 'classifier' needs labelled data; use rotations", outputs=MADE)
     evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}

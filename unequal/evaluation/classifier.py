@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
+from scipy.special import bdtrc
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,6 +21,8 @@ from unequal.evaluation.sets import BATCH
 from unequal.randomness import Stream, numpy_generator
 
 WIDTH = 32
+#: Share of guessing classifiers that count as ones that have learned something.
+CHANCE = 0.05
 #: Quarter turns, the classes of images without labels.
 ROTATIONS = 4
 
@@ -117,6 +120,32 @@ def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray | None) -> 
     else:
         batch, classes = tensor_of(images), torch.from_numpy(np.array(labels))
     return float((in_batches(net, batch, net.scale.device).argmax(1).cpu() == classes).float().mean())
+
+
+def check_accuracy(accurate: float, images: int, labels: np.ndarray | None) -> None:
+    """Check that a classifier has learned something: that it beats the most frequent class, beyond chance.
+
+    Args:
+        accurate: its accuracy on held-out images.
+        images: their number.
+        labels: theirs [images]; None: each is classified in all four rotations.
+
+    Raises:
+        UserError: so many right answers come about by chance in more than CHANCE of all cases; where the images are too
+            few to say, no more right answers than by the most frequent class.
+    """
+    count = images if labels is not None else ROTATIONS * images
+    guessing = 1 / ROTATIONS if labels is None else float(np.unique(labels, return_counts=True)[1].max()) / images
+    right = round(accurate * count)
+    decidable = float(bdtrc(count - 1, count, guessing)) < CHANCE
+    if float(bdtrc(right - 1, count, guessing)) >= CHANCE if decidable else accurate <= guessing:
+        kind, other = ("classifier", "rotations, ") if labels is not None else ("rotations", "")
+        what = "class" if labels is not None else "rotation"
+        raise UserError(
+            f"extractor.kind: '{kind}': the network names the {what} of {right} of {count} held-out images, where "
+            f"always the same answer names {round(guessing * count)}: its features tell nothing; raise "
+            f"extractor.images, or use {other}inception or dinov2"
+        )
 
 
 def in_batches(answer: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
