@@ -28,7 +28,13 @@ each_graph = pytest.mark.parametrize("folder", FOLDERS, ids=str)
 def test_a_stage_declares_the_settings_that_it_reads(instance: Instance):
     # A stage is handed an object of its settings' type and nothing else of params.yaml.
     read = set(instance.command.settings.keys(**instance.options).values())
-    assert read == instance.params
+    assert read == instance.params | {key for key in read if f"{SOURCES}/{key.replace('.', '/')}.json" in instance.deps}
+
+
+@each_instance
+def test_a_section_with_a_path_of_this_machine_is_no_parameter_of_its_reader(instance: Instance):
+    named = {dep.removeprefix(f"{SOURCES}/").removesuffix(".json").replace("/", ".") for dep in instance.deps}
+    assert not named & instance.params
 
 
 @each_instance

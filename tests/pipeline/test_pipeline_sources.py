@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.pipeline import sources as module
-from unequal.pipeline.sources import SOURCES, check_sources, refuse_other_source, sources, write_sources
+from unequal.pipeline.sources import SOURCES, check_sources, refuse_other_source, sources, without_paths, write_sources
+from unequal.settings.values import Outside
 
 Write = Callable[..., None]
+PATH = TypeAdapter(Outside)
 GRAPH = Path("dvc.yaml")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -49,9 +52,9 @@ def test_every_key_has_a_file_of_its_own(write: Write):
         "data.json", "extractor.json", "network.json", "plans/ratios/all.json", "plans/ratios/half.json",
         "pruning/drawn.json", "pruning/expert.json",
     ]  # fmt: skip
-    assert recorded("extractor") == recorded("pruning/drawn") == recorded("plans/ratios/all") == {"source": None}
+    assert all(recorded(name)["source"] is None for name in ("extractor", "pruning/drawn", "plans/ratios/all"))
     assert recorded("pruning/expert") == recorded("plans/ratios/half")
-    assert set(recorded("data")) == {"source", "sha256"}
+    assert set(recorded("data")) == {"settings", "sha256"}
     write()
     gone = [line for line in write_sources(GRAPH) if line.endswith(": deleted")]
     assert len(gone) == 5, "files of vanished keys go"
@@ -66,6 +69,70 @@ def test_a_file_changes_with_the_content_alone(write: Write):
     assert {file: file.stat().st_mtime_ns for file in before} == before
     Path("images.npz").write_bytes(b"others")
     assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"]
+
+
+def test_a_file_names_no_place_and_stays_where_its_source_is_moved(write: Write, tmp_path: Path):
+    write_sources(GRAPH)
+    files = sorted(SOURCES.rglob("*.json"))
+    before = [file.read_bytes() for file in files]
+    assert not any(str(tmp_path).encode() in content or b"images" in content for content in before)
+    Path("elsewhere").mkdir()
+    os.rename("images.npz", "elsewhere/set.npz")
+    write(data={"source": "array", "path": str(tmp_path / "elsewhere/set.npz")})
+    assert write_sources(GRAPH) == [] and [file.read_bytes() for file in files] == before
+
+
+def test_settings_next_to_a_source_count(write: Write):
+    write_sources(GRAPH)
+    write(data={"path": "images.npz", "source": "array", "fit": "crop"})
+    assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"]
+
+
+@pytest.mark.parametrize("path", ["~/images.npz", "$HOME/images.npz", "${UNEQUAL_SCRATCH}/images.npz"])
+def test_home_and_variables_in_paths(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+    for name in ("HOME", "UNEQUAL_SCRATCH"):
+        monkeypatch.setenv(name, str(tmp_path))
+    write_sources(GRAPH)
+    os.chdir("net")
+    Path("dvc.yaml").touch()
+    write(data={"source": "array", "path": path}, network={"pretrained": "../net"})
+    write_sources(GRAPH)
+    assert recorded("data") == read_json(tmp_path / SOURCES / "data.json")
+    assert PATH.validate_python(path) == str(tmp_path / "images.npz")
+
+
+def test_in_a_copy_of_dvc_a_relative_path_is_that_of_the_project(write: Write, tmp_path: Path):
+    write_sources(GRAPH)
+    for below, path in ((".", "images.npz"), ("studies/x", "../../images.npz")):
+        copy = tmp_path / ".dvc/tmp/exps/tmp1234" / below
+        copy.mkdir(parents=True, exist_ok=True)
+        (tmp_path / below).mkdir(parents=True, exist_ok=True)
+        os.chdir(copy)
+        write(data={"source": "array", "path": path}, network={"pretrained": None})
+        write_sources(GRAPH)
+        assert recorded("data") == read_json(tmp_path / SOURCES / "data.json")
+        assert Path(PATH.validate_python(path)).samefile(tmp_path / "images.npz")
+
+
+def test_a_place_is_no_part_of_what_is_logged(write: Write, tmp_path: Path):
+    write(data={"source": "array", "path": str(tmp_path / "images.npz"), "fit": "images.npz"}, seed=1)
+    write_sources(GRAPH)
+    document = yaml.safe_load(Path("params.yaml").read_text())
+    found = without_paths(document, document)
+    hashes = [recorded(name)["sha256"] for name in ("data", "network")]
+    assert found == {
+        "data": {"source": "array", "path": hashes[0], "fit": "images.npz"}, "network": {"pretrained": hashes[1]},
+        "seed": 1,
+    }  # fmt: skip
+
+
+def test_settings_that_an_engine_has_not_seen_are_refused_and_by_hand_taken(write: Write):
+    write_sources(GRAPH)
+    write(data={"path": "images.npz", "source": "array", "fit": "crop"})
+    with pytest.raises(UserError, match=r"^params\.yaml: data: edited since the engine began"):
+        refuse_other_source("data")
+    refuse_other_source("data", by_engine=False)
+    assert write_sources(GRAPH) == []
 
 
 def test_a_replaced_file_of_the_same_size_and_time_is_noticed(write: Write):
@@ -110,7 +177,7 @@ def test_a_damaged_memory_costs_a_hash_and_nothing_else(write: Write, content: s
 def test_a_model_on_the_hub_is_identified_by_its_commit(write: Write):
     write(network={"pretrained": f"someone/something@{COMMIT}"})
     write_sources(GRAPH)
-    assert recorded("network") == {"source": f"someone/something@{COMMIT}"}
+    assert recorded("network")["source"] == f"someone/something@{COMMIT}"
     write(network={"pretrained": f"someone/something@{COMMIT[::-1]}"})
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
 
@@ -184,4 +251,4 @@ def test_a_stage_makes_the_missing_file_and_refuses_another_content(write: Write
         refuse_other_source("data")
     write_json(SOURCES / "data.json", {"source": None})
     with pytest.raises(UserError, match="start the engine again"):
-        refuse_other_source("data")
+        refuse_other_source("data", by_engine=False)

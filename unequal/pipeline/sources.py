@@ -1,8 +1,9 @@
 """Sources outside the project that shape results, as one small file for each key of params.yaml that names one.
 
 The stage `code` of every dvc.yaml writes these files, and the stages that read a source depend on its file. It holds
-the source's name and a hash of its content (of a folder, with the relative paths); for a model on the Hub the commit
-suffices, and null means that the key names nothing. Sizes and times of files only decide whether they are hashed again.
+a hash of the source's content (of a folder, with the relative paths) and of the settings next to its key, but no path:
+what is moved is the same. For a model on the Hub the commit suffices, and null means that the key names nothing. Sizes
+and times of files only decide whether they are hashed again.
 """
 
 import os
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, UserErrors, one_line
-from unequal.files import content_hash, files_below, read_json, sync_json, write_json
+from unequal.files import content_hash, files_below, json_or_none, read_json, settings_hash, sync_json, write_json
 from unequal.pipeline.workdirs import work_root
 from unequal.saved import read_facts, write_facts
 from unequal.settings.strict import PARAMS, read_yaml
-from unequal.settings.values import NAME, located
+from unequal.settings.values import NAME, expanded, located
 
 #: Where the files lie, below the folder of the dvc.yaml.
 SOURCES = Path("artifacts/sources")
@@ -30,16 +31,19 @@ KEYS = (
     "pruning.*.replay",
     "plans.*.pruning.replay",
 )
+#: Their last parts.
+NAMING = frozenset(key.rpartition(".")[2] for key in KEYS)
 #: File of known hashes, in the folder of resumable states: path → its state, its hash.
 KNOWN = "sources.json"
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
 
 class KeyedSource(NamedTuple):
-    """A key of params.yaml, and the source that it names; None: nothing."""
+    """A key of params.yaml, the source that it names (None: nothing), and a hash of the settings next to the key."""
 
     key: str
     value: str | None
+    settings: str | None = None
 
 
 def sources(document: dict[str, Any]) -> dict[str, KeyedSource]:
@@ -53,11 +57,20 @@ def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tup
     if not isinstance(content, dict):
         return
     if keys[0] != "*":
-        yield section, KeyedSource(f"{section}.{'.'.join(keys)}", named(content, *keys))
+        yield section, KeyedSource(f"{section}.{'.'.join(keys)}", named(content, *keys), settings_near(content, *keys))
         return
     for name, entry in content.items():
         if USER_NAME.fullmatch(str(name)):
-            yield f"{section}/{name}", KeyedSource(f"{section}.{name}.{'.'.join(keys[1:])}", named(entry, *keys[1:]))
+            key = f"{section}.{name}.{'.'.join(keys[1:])}"
+            yield f"{section}/{name}", KeyedSource(key, named(entry, *keys[1:]), settings_near(entry, *keys[1:]))
+
+
+def settings_near(content: Any, *keys: str) -> str:
+    """Hash the settings of the section in which the last of these keys stands, but for its own."""
+    for key in keys[:-1]:
+        content = content.get(key) if isinstance(content, dict) else None
+    others = content if not isinstance(content, dict) else {k: v for k, v in content.items() if k != keys[-1]}
+    return settings_hash(others)
 
 
 def named(content: Any, *keys: str) -> str | None:
@@ -74,13 +87,14 @@ def named(content: Any, *keys: str) -> str | None:
 
 def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
     """Return the content of a source's file. Raises UserError where the source is missing or cannot be read."""
+    settings = {"settings": source.settings}
     if source.value is None:
-        return {"source": None}
+        return settings | {"source": None}
     place = located(source.value, source.key, folder)
     if not isinstance(place, Path):
-        return {"source": source.value}
+        return settings | {"source": source.value}
     try:
-        return {"source": source.value, "sha256": known_hash(place)}
+        return settings | {"sha256": known_hash(place)}
     except (OSError, UserError) as error:
         raise UserError(f"{source.key}: {one_line(error)}") from None
 
@@ -127,25 +141,57 @@ def write_sources(graph: Path) -> list[str]:
         UserError: the params file cannot be read, or names a missing source.
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
-    keyed = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
+    keyed = {name: one._replace(key=f"{params}: {one.key}") for name, one in sources(read_yaml(params)).items()}
     changed = sync_json(folder / SOURCES, {name: content_of(source, folder) for name, source in keyed.items()})
     return [f"{file}: {what}" for file, (what, _) in changed.items()]
 
 
-def refuse_other_source(name: str) -> Path:
+def refuse_other_source(name: str, by_engine: bool = True) -> Path:
     """Return the file of a source, which is written where it is missing.
 
+    Args:
+        name: of the source.
+        by_engine: False for a stage that is started by hand: other settings are then written into the file.
+
     Raises:
-        UserError: the source has another content than its file says.
+        UserError: the source has another content, or its section other settings, than its file says.
     """
     file = SOURCES / f"{name}.json"
     source = sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None))
-    content = content_of(KeyedSource(f"{PARAMS}: {source.key}", source.value), Path())
-    if not file.exists():
-        write_json(file, content)
-    elif read_json(file) != content:
-        raise UserError(
-            f"{PARAMS}: {source.key}: {source.value}: replaced since the engine began ({file} describes another "
-            "content); start the engine again, or `python -m unequal.pipeline.fingerprint`"
-        )
-    return file
+    content = content_of(source._replace(key=f"{PARAMS}: {source.key}"), Path())
+    known = read_json(file) if file.exists() else content
+    if known == content | {"settings": known.get("settings")} and not (by_engine and known != content):
+        if known != content or not file.exists():
+            write_json(file, content)
+        return file
+    what = f"{source.key}: {source.value}: replaced"
+    if known == content | {"settings": known.get("settings")}:
+        what = f"{source.key.rpartition('.')[0]}: edited"
+    raise UserError(
+        f"{PARAMS}: {what} since the engine began ({file} describes another content); start the engine again, or "
+        "`python -m unequal.pipeline.fingerprint`"
+    )
+
+
+def without_paths(content: Any, document: dict[str, Any]) -> Any:
+    """Return settings without the paths of sources on this machine: a hash of the content stands in their place.
+
+    Args:
+        content: settings, whole or in part.
+        document: the params file that they are from.
+    """
+    paths: dict[str, str | None] = {}
+    for name, source in sources(document).items():
+        if source.value is not None and os.path.exists(path := expanded(source.value)):
+            known = json_or_none(SOURCES / f"{name}.json")
+            paths |= dict.fromkeys((source.value, path), known.get("sha256") if isinstance(known, dict) else None)
+    data = document.get("data")
+    if isinstance(data, dict) and data.get("source") == "cifar10":
+        paths |= dict.fromkeys((str(data.get("path")), expanded(str(data.get("path")))))
+
+    def replaced(value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {inner: replaced(below, inner) for inner, below in value.items()}
+        return paths.get(value, value) if isinstance(value, str) and key in NAMING else value
+
+    return replaced(content, "")

@@ -43,7 +43,7 @@ from unequal.pipeline.program import (
     same_command,
     stop_requested,
 )
-from unequal.pipeline.sources import refuse_other_source
+from unequal.pipeline.sources import refuse_other_source, without_paths
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import (
@@ -94,7 +94,9 @@ class Run:
         self._parent_artifacts: list[Path] = []
         self._engine = engine_run()
         self._attempt: Attempt | None = None
-        execution = StageExecution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
+        document = read_yaml(PARAMS)
+        self._settings = without_paths(settings.model_dump(mode="json"), document)
+        execution = StageExecution(name, self.options, self._settings, without_paths(document, document))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 
@@ -118,7 +120,7 @@ class Run:
         Raises:
             UserError: the source has another content than its file says.
         """
-        self.input(refuse_other_source(name))
+        self.input(refuse_other_source(name, by_engine=self._engine is not None))
         self._sources.append(name)
 
     @property
@@ -149,7 +151,7 @@ class Run:
 
     def _key(self, but_for: str | None = None) -> str:
         """Hash all that shapes a result, but for settings of one name."""
-        settings = without(self.settings.model_dump(mode="json"), but_for)
+        settings = without(self._settings, but_for)
         return settings_hash((FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code))
 
     def _finds_outputs(self) -> bool:
@@ -221,7 +223,7 @@ class Run:
         """
         refuse_other_code(self.name, self.code)
         for name in self._sources:
-            refuse_other_source(name)
+            refuse_other_source(name, by_engine=self._engine is not None)
         processes.wait_for_others()
         outputs: list[Path] = []
         if self._attempt is not None:

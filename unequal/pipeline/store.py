@@ -171,7 +171,7 @@ class Store:
             name=facts["source"],
             digest=facts["sha256"][:DIGEST_CHARACTERS],
             source_type="local",
-            source=json.dumps({"uri": str(facts.get("path") or facts["source"])}),
+            source=json.dumps({"uri": facts["source"]}),
             profile=json.dumps(facts),
         )
         context = InputTag("mlflow.data.context", "pipeline")

@@ -10,11 +10,10 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError, say
 from unequal.files import files_below, json_or_none, link, read_json, write_json
+from unequal.settings.values import DVC_COPIES
 
 #: Folder that marks a project, whose clone may have any name.
 MARK = ".dvc"
-#: `dvc exp run --temp` and `--queue` check the project out below this folder, run the stages there and delete it.
-DVC_COPIES = (".dvc", "tmp", "exps")
 
 
 def checkout(here: Path) -> Path:

@@ -73,10 +73,31 @@ WidthName = Annotated[
 
 LINE = r"[^\x00-\x1f\x7f]{1,1024}"
 FORMAT = "outside"
+#: `dvc exp run --temp` and `--queue` check the project out into a folder below this one, without untracked files.
+DVC_COPIES = (".dvc", "tmp", "exps")
+
+
+def expanded(text: str, folder: Path = Path()) -> str:
+    """The path that a text names, seen from a folder: as it stands, if it is there.
+
+    Else with `~` and variables of the environment replaced, and in one of DVC's copies of a project as in the project.
+    """
+    if os.path.exists(folder / text):
+        return text
+    path = os.path.expanduser(os.path.expandvars(text))
+    here = Path(os.path.abspath(folder)).parts
+    for start in range(len(here) - len(DVC_COPIES)):
+        if here[start : start + len(DVC_COPIES)] == DVC_COPIES and not os.path.exists(folder / path):
+            original = Path(*here[:start], *here[start + len(DVC_COPIES) + 1 :], path)
+            return str(original) if os.path.exists(original) else path
+    return path
+
+
 #: A value of params.yaml that names such a thing; `unequal.pipeline.sources` knows the keys of all of them.
 Outside = Annotated[
     str,
     *fitting(LINE, "no path; allowed: one line of at most 1,024 characters"),
+    AfterValidator(expanded),
     WithJsonSchema({"type": "string", "pattern": f"^{LINE}$", "format": FORMAT}),
 ]
 HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(@(?P<revision>.+))?")
@@ -102,7 +123,9 @@ def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
     Raises:
         UserError: there is no such file, and the text is no Hub id with a commit.
     """
-    if os.path.exists(path := folder / text):  # unlike the path's own method, for names that are too long, too
+    if os.path.exists(
+        path := folder / expanded(text, folder)
+    ):  # unlike the path's own method, for names that are too long, too
         return path
     if not key.endswith(OF_MODELS):
         raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there")
