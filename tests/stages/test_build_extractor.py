@@ -50,6 +50,9 @@ def test_images_without_labels_have_features_of_rotations() -> None:
     write_json(Path("artifacts/data/facts.json"), facts | {"labels": None, "classes": None})
     write_params(seed=0, extractor=SETTINGS)
     check_refused(build_extractor, said="extractor.kind: 'classifier' needs labelled data; use rotations", outputs=MADE)
+    images = np.load("artifacts/data/images.npy")
+    images[:, :, :, :4] = images[:, :, 4:] = 0  # a corner each, so that no rotation of one image looks like another's
+    np.save("artifacts/data/images.npy", images)
     evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}
     write_params(seed=0, extractor=SETTINGS | {"kind": "rotations"}, evaluation=evaluation)
     for stage in (build_extractor, evaluate_reference):
@@ -57,6 +60,16 @@ def test_images_without_labels_have_features_of_rotations() -> None:
         assert (result.exit_code, result.output) == (0, "")
     assert 0 <= read_json(Path(MADE[1]))["holdout_accuracy"] <= 1
     assert read_json(Path("results/fid/reference.json"))["extractor"].startswith("rotations-")
+
+
+def test_features_that_tell_nothing_are_refused() -> None:
+    facts = read_json(Path("artifacts/data/facts.json"))
+    labels = np.load("artifacts/data/labels.npy")
+    write_params(seed=0, extractor=SETTINGS)
+    for change, classes in ((np.zeros_like(labels), ["a"]), (np.random.default_rng(0).permutation(labels), ["a", "b"])):
+        np.save("artifacts/data/labels.npy", change)
+        write_json(Path("artifacts/data/facts.json"), facts | {"labels": len(classes), "classes": classes})
+        check_refused(build_extractor, said="its features tell nothing; raise extractor.images, or use", outputs=MADE)
 
 
 def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
