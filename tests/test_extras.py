@@ -10,8 +10,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from unequal import errors
+from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
 ROOT = Path(__file__).parents[1]
@@ -137,6 +139,27 @@ def test_a_clone_gets_all_extras():
 
 def test_what_is_there_is_not_missed():
     needs("unequal.some", "pipeline", "numpy", "pydantic")
+
+
+@pytest.mark.parametrize(
+    ("gone", "listed", "refused"),
+    [
+        ("transformers", {"check", "race", "suggest"}, "profile"),
+        ("mlflow", {"profile", "suggest"}, "compare"),
+    ],
+)
+def test_commands_are_listed_whose_libraries_are_there(
+    gone: str, listed: set[str], refused: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name == gone else object())
+    done = CliRunner().invoke(main.unequal, ["--help"])
+    assert done.exit_code == 0
+    shown = {line.split()[0] for line in done.output.partition("Commands:")[2].splitlines() if line.strip()}
+    assert listed <= shown <= set(main.SUBCOMMANDS)
+    assert refused not in shown
+    line = rf"^unequal {refused} needs what is not installed \({gone}\): pip install 'unequal\["
+    with pytest.raises(MissingExtra, match=line):
+        main.unequal([refused, "x"], standalone_mode=False)
 
 
 def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
@@ -84,11 +85,15 @@ def needs(package: str, extra: str, *libraries: str) -> None:
     Raises:
         MissingExtra: one of them is missing.
     """
-    missing = [name for name in libraries if find_spec(name) is None]
-    if missing:
-        what = f"{package} needs what is not installed ({', '.join(missing)})"
+    if gone := missing(libraries):
+        what = f"{package} needs what is not installed ({', '.join(gone)})"
         # With this name, `python -m` prints the line alone.
         raise MissingExtra(f"{what}: pip install '{requirement(extra)}'", name=package)
+
+
+def missing(libraries: Iterable[str]) -> list[str]:
+    """Names of those of some libraries that are not installed."""
+    return [name for name in libraries if find_spec(name) is None]
 
 
 def requirement(extra: str) -> str:

@@ -8,9 +8,13 @@ from types import FrameType
 import click
 
 from unequal.environment import drop_variables, prepare_streams, signals_to_stop
-from unequal.errors import UserError, one_line, say
+from unequal.errors import UserError, missing, needs, one_line, say
 
 COMMANDS = "unequal.cli.commands"
+#: Libraries that an extra alone brings; a subcommand of that extra needs them.
+BROUGHT = {"pipeline": ("dvc", "mlflow", "snakemake", "torch_pruning"), "profile": ("peft", "transformers")}
+#: Subcommands that do without the pipeline's extra → their own.
+OTHER_EXTRAS = {"profile": "profile", "suggest": None}
 #: Subcommand → module and name of its click command, and its line in the list of all.
 SUBCOMMANDS = {
     "init": (f"{COMMANDS}:init", "Write a params file for a folder of your own images."),
@@ -42,21 +46,29 @@ class Stopped(BaseException):
 
 
 class Subcommands(click.Group):
-    """Subcommands of SUBCOMMANDS. Help imports neither PyTorch nor diffusers."""
+    """Those of SUBCOMMANDS whose extra is installed. Help imports neither PyTorch nor diffusers."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(SUBCOMMANDS)
+        return [name for name in SUBCOMMANDS if not missing(libraries_of(name)[1])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SUBCOMMANDS:
             return None
+        extra, libraries = libraries_of(cmd_name)
+        needs(f"unequal {cmd_name}", extra, *libraries)
         module, _, name = SUBCOMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in SUBCOMMANDS.items()])
+            formatter.write_dl([(name, SUBCOMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+def libraries_of(name: str) -> tuple[str, tuple[str, ...]]:
+    """Extra of a subcommand, and the libraries that it alone brings."""
+    extra = OTHER_EXTRAS.get(name, "pipeline")
+    return (extra, BROUGHT[extra]) if extra else ("pipeline", ())
 
 
 @click.group(cls=Subcommands)
