@@ -19,7 +19,7 @@ from snakemake.logging import logger
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
-from unequal.pipeline.engines import StopFilter
+from unequal.pipeline.engines import StopFilter, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
@@ -89,6 +89,7 @@ onstart:
 onsuccess:
     for graph in GRAPHS:
         record_or_report(graph)
+    print_summary(Path("logs/report.log"), STOP.since)
 
 
 onerror:

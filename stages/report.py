@@ -40,6 +40,7 @@ from unequal.report.pipeline_tables import (
     slots_table,
 )
 from unequal.report.results import RunResults, data_condition, read_results
+from unequal.report.summary import print_summary
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -97,6 +98,7 @@ def main(run: Run, settings: Settings) -> None:
     scores = {name: variant.fid for name, variant in found.variants.items()}
     write_json(run.output("results/scores.json"), {"fid": scores})
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
+    print_summary(found, best)
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)})
 
 

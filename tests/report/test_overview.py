@@ -1,5 +1,7 @@
 """The recommended model, and the pictures that show why."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.artifacts.figures import Replicas
-from unequal.report.overview import nearest_images, pareto_front, recommend
+from unequal.pipeline.engines import print_summary
+from unequal.report.overview import Recommendation, nearest_images, pareto_front, recommend
 from unequal.report.results import RunResults, Variant
 from unequal.report.statements import Difference
+from unequal.report.summary import HEAD, summary
 
 FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}
 
@@ -60,3 +64,24 @@ def test_the_nearest_image_of_a_copy_is_its_original() -> None:
     images, distances = nearest_images(near, data)
     assert np.array_equal(images, data[[7, 40]])
     assert distances == pytest.approx(np.sqrt(np.square(near.astype(float) - data[[7, 40]]).mean((1, 2, 3))), rel=1e-3)
+
+
+def test_a_summary_says_what_to_take_and_what_to_do_next() -> None:
+    found: Any = results(FIDS)
+    object.__setattr__(found, "references", {"real_against_real": {"fid": 0.1346}})
+    object.__setattr__(found, "trainings", {name: SimpleNamespace(seconds=90.0) for name in ("base", "longer")})
+    lines = list(summary(found, Recommendation("experts_unpruned", "Take experts unpruned."), wall=7200.0))
+    assert lines[1:3] == ["  Take experts unpruned.", "  model:  artifacts/models/experts_unpruned"]
+    assert lines[3] == "  FID:    6.00 ± 0.10; control (longer) 8.00 ± 0.10; real images 0.135"
+    assert lines[5] == "  time:   3.0 min of training; this command took 2.0 h"
+    assert [line.split()[-1] for line in lines[6:]] == ["results/report.html", "--grid", "my-experts-unpruned"]
+
+
+def test_snakemake_prints_the_summary_of_a_report_that_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "report.log"
+    print_summary(log, since=0.0)
+    log.write_text(f"a warning\n{HEAD}\n  Take base.\n")
+    print_summary(log, since=log.stat().st_mtime + 1)
+    assert capsys.readouterr().out == ""
+    print_summary(log, since=0.0)
+    assert capsys.readouterr().out == f"\n{HEAD}\n  Take base.\n"

@@ -14,6 +14,8 @@ from unequal.errors import say
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
 from unequal.processes import GOES_ON, stop_deferred
 
+#: First line of a report's summary of a run, in its log.
+SUMMARY = "Summary of the run"
 #: Lock of a running Snakemake, in its folder; see the Snakefile.
 ALONE = Path(".snakemake/alone.lock")
 #: Seconds between checks whether it has ended, or is to be stopped.
@@ -64,6 +66,14 @@ class StopFilter(logging.Filter):
             if line.endswith(GOES_ON):
                 say(line, err=True)
         say(f"Stopped; {GOES_ON}.", err=True)
+
+
+def print_summary(log: Path, since: float) -> None:
+    """Print the summary that a report has left in its log, if it was written after a moment."""
+    if log.exists() and log.stat().st_mtime >= since:
+        _, head, text = log.read_text(encoding="utf-8", errors="replace").rpartition(f"{SUMMARY}\n")
+        if head:
+            say("", SUMMARY, *text.rstrip().splitlines())
 
 
 def snakemake_inside(root: Path, folder: Path, *options: str) -> int:

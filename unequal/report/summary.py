@@ -1,0 +1,62 @@
+"""The end of a run in a few lines: which model to take, its FID and cost, and what to do next."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+import psutil
+
+from unequal.errors import say
+from unequal.report.formatting import plus_minus, with_prefix
+from unequal.report.overview import Recommendation, control_of
+from unequal.report.results import RunResults
+
+#: First line of a summary; engines print what follows it in the report's log.
+HEAD = "Summary of the run"
+#: Programs that run stages.
+ENGINES = ("dvc", "snakemake")
+
+
+def print_summary(found: RunResults, best: Recommendation) -> None:
+    """Print the summary of a run."""
+    say(*summary(found, best, engine_seconds()))
+    sys.stdout.flush()
+
+
+def summary(found: RunResults, best: Recommendation, wall: float | None) -> Iterator[str]:
+    """Yield the lines; `wall` is the time in seconds since the engine was started, None: unknown."""
+    chosen, control = found.variants[best.model], found.variants[control_of(found)]
+    real = found.references["real_against_real"]["fid"]
+    training = sum(one.seconds for one in found.trainings.values())
+    yield HEAD
+    yield f"  {best.text}"
+    yield f"  model:  artifacts/models/{best.model}"
+    fids = plus_minus(chosen.fid, chosen.fid_sd), plus_minus(control.fid, control.fid_sd), plus_minus(real, None)
+    flops, seen = with_prefix(chosen.training_flops), with_prefix(chosen.images_seen)
+    yield f"  FID:    {fids[0]}; control ({control.name}) {fids[1]}; real images {fids[2]}"
+    yield f"  cost:   {flops} FLOPs of training; {seen} images seen"
+    took = "" if wall is None else f"; this command took {minutes(wall)}"
+    yield f"  time:   {minutes(training)} of training{took}"
+    yield "  next:   open results/report.html"
+    yield f"          unequal sample {best.model} --count 64 --grid"
+    yield f"          unequal export {best.model} my-{best.model.replace('_', '-')}"
+
+
+def minutes(seconds: float) -> str:
+    """Seconds, minutes or hours."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def engine_seconds() -> float | None:
+    """Seconds since the engine was started that runs this stage; None where another machine does."""
+    for process in psutil.Process().parents():
+        try:
+            words = [word.rpartition("/")[2] for word in process.cmdline()[:3]]
+        except psutil.Error:
+            continue
+        if any(engine in words for engine in ENGINES):
+            return time.time() - process.create_time()
+    return None
