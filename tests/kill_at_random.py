@@ -4,7 +4,8 @@
     python tests/kill_at_random.py --warm 20 --dvc 0     # 0 leaves a kind of kill out
 
 A tiny copy of the project runs without a kill. Then its stages are killed by SIGKILL and SIGTERM, every third time
-while they write their outputs, and started again until they end. All files must equal those of the run without kills,
+while they write their outputs, and started again until they end. After every other kill of a stage alone a bit of what
+it has saved is flipped, as by a bad disk. All files must equal those of the run without kills,
 but for the speed of a training in its log. A table of the kills is printed as Markdown; `--output` writes the figures.
 """
 
@@ -133,6 +134,7 @@ def summary(killers: dict[str, Killer]) -> dict[str, Any]:
                 "kills": len(killer.kills),
                 "hit": Counter(kill.hit for kill in killer.kills),
                 "on_the_way_out": sum(kill.late for kill in killer.kills),
+                "spoiled": sum(kill.spoiled is not None for kill in killer.kills),
                 "finished": len(killer.finished),
                 "differing_files": len(killer.differing),
             }
@@ -163,9 +165,16 @@ def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
 
 def table(figures: dict[str, Any]) -> str:
     """Return Markdown with a sentence on all kills and a row for each kind."""
-    columns = ("killed", "kills", "while it wrote outputs", "finished stages", "files that differ")
+    columns = (
+        "killed",
+        "kills",
+        "while it wrote outputs",
+        "then a bit flipped",
+        "finished stages",
+        "files that differ",
+    )
     rows = [
-        (one["what"], one["kills"], one["on_the_way_out"], one["finished"], one["differing_files"])
+        (one["what"], one["kills"], one["on_the_way_out"], one["spoiled"], one["finished"], one["differing_files"])
         for one in figures["kinds"].values()
         if one["kills"]
     ]

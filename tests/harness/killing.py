@@ -16,7 +16,12 @@ import psutil
 
 from harness.server import Server
 from harness.starting import Command, Commands, Running, Starter, log_of
-from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved
+from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved, works
+from unequal.files import files_below
+from unequal.pipeline.workdirs import OWNER
+from unequal.saved import saved_or_none
+from unequal.training.checkpoint import previous_path
+from unequal.training.loop import CHECKPOINT
 
 #: Budgets of a tiny project whose long stages save many times in a second or two.
 SETTINGS: dict[str, object] = {
@@ -50,6 +55,8 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 STAGE, BOTH, ENGINE, SHARER, SERVER = "stage", "stage and engine", "engine", "sharing process", "tracking server"
 #: Share of the kills that hit a stage on its way out: what it has made is written, moved into place, or recorded.
 LATE = 0.3
+#: Share of the kills of a stage after which a bit of what it has left is flipped.
+SPOILED = 0.5
 #: Longest wait for a stage that is not killed, or has been, in seconds.
 PATIENCE = 300
 #: Between two looks at what goes on, in seconds.
@@ -65,14 +72,15 @@ Until = Callable[[Running], int | None]
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill: during which stage, by which signal, how much it had saved by then, what was hit, and whether that was
-    on the stage's way out."""
+    """A kill: during which stage, by which signal, how much it had saved by then, what was hit, whether that was on the
+    stage's way out, and the file in which a bit was flipped afterwards."""
 
     stage: str
     signal: str
     saved: int
     hit: str = STAGE
     late: bool = False
+    spoiled: str | None = None
 
 
 @dataclass
@@ -134,8 +142,20 @@ class Killer:
             return True
         if status not in ends:
             raise Unexpected(f"{stage.name} ended with {status}: {said(self.project)}")
-        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage), hit, late))
+        kept = saved(self.project, stage)
+        self.kills.append(Kill(stage.name, number.name, kept, hit, late, self.spoil(stage)))
         return False
+
+    def spoil(self, stage: Stage) -> str | None:
+        """Flip a bit in a file that a stage has left, or none; return the file's name."""
+        files = [file for work in works(self.project, stage) for file in spoilable(work)]
+        if not files or self.random.random() >= SPOILED:
+            return None
+        content = bytearray((file := self.random.choice(files)).read_bytes())
+        content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+        with file.open("r+b") as stream:  # in place, as a disk does
+            stream.write(content)
+        return file.name
 
     def through(self, words: Sequence[str], stages: Sequence[Stage], hits: Sequence[str]) -> None:
         """Run an engine again until it is done, while the stages that it runs are killed, and compare all in the end.
@@ -200,6 +220,22 @@ class Killer:
         names = sorted({*found, *expected})
         self.compared += len(names)
         self.differing += [name for name in names if found.get(name) != expected.get(name)]
+
+
+def spoilable(work: Path) -> list[Path]:
+    """Files of a work directory of which a run promises to notice a flipped bit, and to need no person.
+
+    One state of a training must be whole; who owns a work directory is asked of a person.
+    """
+    files = [file for file in files_below(work) if file.stat().st_size and file.name != OWNER]
+    return [file for file in files if (other := other_state(file)) is None or saved_or_none(other) is not None]
+
+
+def other_state(file: Path) -> Path | None:
+    """The state before the last one for the last one, and the other way round; None for any other file."""
+    if file.name == CHECKPOINT:
+        return previous_path(file)
+    return file.with_name(CHECKPOINT) if file.name == previous_path(file.with_name(CHECKPOINT)).name else None
 
 
 def never(running: Running) -> int | None:
