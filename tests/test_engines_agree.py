@@ -48,6 +48,20 @@ def experiment(project: Path) -> None:
     run(project, "dvc", "exp", "run", "--quiet")
 
 
+def experiment_with(share: float) -> Callable[[Path], None]:
+    """An experiment that edits the settings too, as DVC writes them."""
+    return lambda project: run(project, "dvc", "exp", "run", "--quiet", "-S", f"data.holdout={share}") and None
+
+
+def pull(project: Path) -> None:
+    """Outputs go to a remote, are lost here, and come back."""
+    run(project, "dvc", "remote", "add", "--force", "--default", "elsewhere", str(project.with_name("remote")))
+    run(project, "dvc", "push", "--quiet")
+    for lost in ("artifacts/data", ".dvc/cache"):
+        shutil.rmtree(project / lost, ignore_errors=True)
+    run(project, "dvc", "pull", "--force", "--allow-missing")
+
+
 def check_out(project: Path) -> None:
     run(project, "dvc", "checkout", "--force", "--allow-missing")
 
@@ -74,7 +88,7 @@ def lose_states(project: Path) -> None:
 
 
 ENGINES = (by_dvc, by_snakemake)
-OTHERS = (experiment, check_out, check_out_committed, touch, record, lose_data, lose_states)
+OTHERS = (experiment, experiment_with(0.3), pull, check_out, check_out_committed, touch, record, lose_data, lose_states)
 
 
 def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:

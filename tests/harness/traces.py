@@ -16,7 +16,7 @@ from dvc.repo import Repo
 from unequal.files import files_below
 from unequal.pipeline.workdirs import OUTPUTS
 from unequal.pruning.bank import STATE
-from unequal.saved import FACTS, SAVED, read_facts
+from unequal.saved import read_facts, saved_or_none
 from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 
@@ -96,12 +96,8 @@ def saved_in(work: Path) -> int:
 
 def steps_in(checkpoint: Path) -> int:
     """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
-    for path in (checkpoint, previous_path(checkpoint)):
-        if path.exists():
-            content = path.read_bytes()
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            return int(json.loads(json.loads(header["__metadata__"][SAVED])[FACTS])["step"])
-    return 0
+    states = (saved_or_none(path) for path in (checkpoint, previous_path(checkpoint)))
+    return next((int(state.facts["step"]) for state in states if state is not None), 0)
 
 
 def leaving(project: Path, stage: Stage, since: float = 0.0) -> bool:

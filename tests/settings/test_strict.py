@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import Field, PositiveInt
@@ -191,3 +192,11 @@ def test_a_missing_file_and_a_binary_one_are_refused(params: Path) -> None:
 )
 def test_what_a_stage_misses_is_named_as_it_stands_in_the_file(params: Path, text: str, complaint: str) -> None:
     assert refusal_of(text, params, name="one").startswith(complaint)
+
+
+@pytest.mark.parametrize("number", ["0.00005", "5e-7", "0.000000000001", "100000000000000000000.0"])
+def test_numbers_are_read_as_dvc_writes_them(tmp_path: Path, number: str) -> None:
+    """`dvc exp run -S lr=0.00005` writes 5e-05."""
+    (tmp_path / "params.yaml").write_text("training: {lr: 1.0e-3}\n")
+    apply_overrides(tmp_path / "params.yaml", [f"training.lr={number}"])
+    assert read_yaml(tmp_path / "params.yaml") == {"training": {"lr": float(number)}}
