@@ -1,7 +1,9 @@
 """A tiny race from its settings to its recipe, through the graph and through both engines."""
 
+import importlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -49,6 +51,21 @@ def test_the_graph_of_a_bracket_resolves(folder: Path) -> None:
     assert "--rate 1 --block 0 --share 1 --name uniform_x1_block_0" in whole.cmd
     assert "artifacts/race/admitted/short/uniform_x1.json" in [dep.def_path for dep in whole.deps]
     assert next(out.def_path for out in stages["judge_rung@short"].outs) == "artifacts/race/admitted/short"
+
+
+def test_stages_declare_the_settings_that_they_read(folder: Path) -> None:
+    run.prepare(folder)
+    race = RaceParams.read(TINY).race
+    assert race is not None
+    document = bracket(race, rungs(race, {})) | {"sampled": {"whole": {"after": "results/race/standing/whole.json"}}}
+    BRACKET.write_text(bracket_text(document), encoding="utf-8")
+    for stage in stages_of(GRAPH):
+        _, _, _, module, *words = shlex.split(stage.cmd)
+        command = importlib.import_module(module).main
+        options = command.make_context(module, words).params
+        declared = {name for dep in stage.deps if hasattr(dep, "params") for name in dep.params}
+        assert set(command.settings.keys(**options).values()) == declared, stage.name
+        assert f"artifacts/code/{command.stage_name}.json" in [dep.def_path for dep in stage.deps]
 
 
 def test_a_further_arm_leaves_all_other_trainings_as_they_are(folder: Path) -> None:

@@ -155,6 +155,13 @@ class Store:
         for name, value in tags.items():
             self.client.set_tag(self.child, name, value)
 
+    def tag_siblings(self, stage: str, tags: Mapping[str, Mapping[str, str]]) -> None:
+        """Set tags of executions of a stage under the same parent, by their option `name`."""
+        query = f"tags.`mlflow.parentRunId` = '{self.parent}' and tags.stage = '{stage}'"
+        for run in self.client.search_runs([self._experiment_id()], query):
+            for name, value in tags.get(run.data.tags.get("option.name", ""), {}).items():
+                self.client.set_tag(run.info.run_id, name, value)
+
     def log_points(self, points: Sequence[Point], parent: bool = False) -> None:
         """Log points of curves."""
         from mlflow.entities import Metric

@@ -50,7 +50,8 @@ def plan(
         say(line)
     if not dry_run:
         draft.write()
-        say(f"{folder / 'params.yaml'}: race written; next: unequal race run {folder}".replace(" .", ""))
+        where = "" if folder == Path() else f" {folder}"
+        say(f"{folder / 'params.yaml'}: race written; next: unequal race run{where}")
 
 
 @race.command(context_settings={"ignore_unknown_options": True})

@@ -103,7 +103,7 @@ class Draft:
         )
         found = proposed(list(self.arms), self.control, self.rates, self.delta, prices, limit)
         yield f"{len(self.arms)} arms at {len(self.rates)} rates; simulated races:"
-        yield table(found, prices, len(self.arms), limit)
+        yield from table(found, prices, len(self.arms), limit)
         yield (
             "regret: FID above the best arm; near: within 5 % of it; better: races that show a better winner, with "
             "arms as far apart as on CIFAR-10, and half as far. One race of 24 claims a difference that is not there."
@@ -125,7 +125,7 @@ class Draft:
                 name: one.model_dump(mode="json", exclude_defaults=True)
                 for name, one in self.params.race.samplings.items()
             }
-        recipe = self.recipe.model_dump(mode="json", exclude_unset=True)
+        recipe = self.recipe.model_dump(mode="json", exclude_defaults=True)
         arms = {name: changes for name, (_, changes) in self.arms.items()}
         section = race_section(self.plan, recipe, arms, samplings)
         validate(Race, section, self.path)

@@ -20,6 +20,7 @@ def yaml_of_file() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes, yaml.width = True, WIDTH
     yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.representer.add_representer(type(None), lambda one, _: one.represent_scalar("tag:yaml.org,2002:null", "null"))
     return yaml
 
 

@@ -130,8 +130,8 @@ def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> No
         )
 
 
-def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> str:
-    """Simulated plans as text, the best first."""
+def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> list[str]:
+    """Lines of simulated plans, the best first."""
     head = (
         f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'regret':>7} {'near':>6} "
         f"{'better':>7} {'half':>6}"
@@ -149,7 +149,7 @@ def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) 
             f"{short:>14} {whole:>16} {finals:>14} {fresh:>7} {price:>14} {100 * one.regret:6.1f}% "
             f"{one.near:6.0%} {one.better:7.0%} {one.better_half:6.0%}"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def race_section(plan: Plan, recipe: dict[str, Any], arms: dict[str, Any], samplings: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.race.bracket import START, label, note, rungs
+from unequal.race.bracket import START, label, note, rungs, training_name
 from unequal.race.judging import standing_document
 from unequal.race.results import read_done, results_of
 from unequal.race.standing import means
@@ -42,6 +42,9 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
         write_json(notes / note(rung, one).name, {"arm": one.arm, "rate": one.rate})
     document = standing_document(settings.race, done, collapsed, following)
     run.table("standing", document["standing"])
+    fates = {(one["arm"], one["rate"]): {"fate": one["fate"]} for one in document["standing"]}
+    names = {training_name(one, block): fates[one] for one in current.candidates for block in current.blocks}
+    run.sibling_tags("train_arm", names)
     headline = {f"{rung}_{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
     run.metrics(f"results/race/standing/{rung}.json", document, headline)
 

@@ -1,0 +1,127 @@
+"""What a race says from its results: sentence, bet, worth, recipe, flags, and the edit of a params file."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from unequal.race.editing import edited, in_a_line, in_lines
+from unequal.race.findings import Standing, findings, recipe_document
+from unequal.race.flags import script_flags
+from unequal.race.params import RaceParams
+from unequal.race.showing import lines
+from unequal.race.standing import Candidate
+from unequal.settings.race import Race
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import BetaSchedule, FlowSchedule
+from unequal.settings.strict import read_yaml, validate
+
+TINY = Path(__file__).parent / "tiny/params.yaml"
+UNIFORM, MIN_SNR = Candidate("uniform", 1.0), Candidate("min_snr", 2.0)
+BETAS, FLOW = BetaSchedule(name="linear", timesteps=50), FlowSchedule(name="flow", timesteps=50)
+
+
+def tiny(**edits: Any) -> Race:
+    """The tiny race, with other settings."""
+    document = read_yaml(TINY)
+    document["race"] |= edits
+    race = validate(RaceParams, document, TINY).race
+    assert race is not None
+    return race
+
+
+def standing(*fresh: float, whole: float = -0.3, race: Race | None = None) -> Standing:
+    """A race in which Min-SNR leads the whole trainings by a difference, with differences in fresh blocks."""
+    short = {UNIFORM: {100: math.log(40.0)}, MIN_SNR: {100: math.log(40.0) - 0.1}}
+    first = {UNIFORM: {0: math.log(20.0)}, MIN_SNR: {0: math.log(20.0) + whole + 0.01}}
+    finals = {UNIFORM: {1: math.log(20.0)}, MIN_SNR: {1: math.log(20.0) + whole - 0.01}}
+    done: dict[str, Any] = {"short": short, "whole": first, "finals": finals}
+    if fresh:
+        blocks = range(200, 200 + len(fresh))
+        done["confirm"] = {
+            MIN_SNR: {block: 3.0 + one for block, one in zip(blocks, fresh, strict=True)},
+            UNIFORM: dict.fromkeys(blocks, 3.0),
+        }
+    return Standing(race or tiny(), done, bool(fresh), {}, "ddim")
+
+
+@pytest.mark.parametrize(
+    ("fresh", "sentence"),
+    [
+        ((), "Min snr at 2 × its learning rate leads the whole trainings; fresh seeds have not spoken yet."),
+        (
+            (-0.3, -0.31),
+            "Min snr at 2 × its learning rate is shown to be better than uniform: "
+            "FID is 26.3 % lower on 2 fresh seeds.",
+        ),
+        (
+            (0.3, 0.31),
+            "Min snr at 2 × its learning rate won the race but is worse on 2 fresh seeds; stay with uniform.",
+        ),
+        ((0.0, 0.001), "Min snr at 2 × its learning rate and uniform are the same within 5 %."),
+    ],
+)
+def test_the_sentence_says_what_fresh_seeds_say(fresh: tuple[float, ...], sentence: str) -> None:
+    assert findings(standing(*fresh))["sentence"] == sentence
+
+
+def test_the_bet_changes_where_all_that_is_known_speaks_against_the_winner() -> None:
+    for_it, against_it = standing(-0.2, 0.1, whole=-0.3), standing(0.5, -0.1, 0.45, whole=-0.01)
+    assert findings(for_it)["claim"]["word"] == findings(against_it)["claim"]["word"] == "undecided"
+    assert (for_it.bet, against_it.bet) == (MIN_SNR, UNIFORM)
+    assert "Uniform is the best bet, nothing is shown" in findings(against_it)["sentence"]
+
+
+def test_worth_goes_by_the_controls_own_fall() -> None:
+    # From a quarter of the images to all, the control's FID halves: it falls as the root of the images.
+    found = findings(standing(-0.3, -0.3))
+    assert found["worth_in_images_of_the_control"] == pytest.approx(math.exp(0.3 / 0.5))
+    assert found["pays_from_images"] == pytest.approx(found["cost_in_whole_trainings"] * 640 / (math.exp(0.6) - 1))
+    assert [one["times"] for one in found["longer_trainings"]] == [2, 4]
+    assert findings(standing(0.3, 0.3))["worth_in_images_of_the_control"] is None
+
+
+def test_the_recipe_is_the_bets_at_its_rate() -> None:
+    recipe = recipe_document(standing(-0.3, -0.31))["recipes"]["base"]
+    assert recipe["loss_weight"] == {"kind": "min_snr", "gamma": 5.0}
+    assert recipe["optimizer"]["lr"] == 2 * tiny().recipe.optimizer.lr
+    validate(Recipe, recipe, TINY)
+
+
+def test_show_lists_every_rung_and_what_comes_next() -> None:
+    text = "\n".join(lines(standing()))
+    assert "short at 0.25 of the images" in text
+    assert "next: confirm, 4 trainings" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "schedule", "flags"),
+    [
+        ({"loss_weight": {"kind": "min_snr", "gamma": 5.0}}, BETAS, "--prediction_type epsilon --snr_gamma 5"),
+        ({"loss_weight": {"kind": "min_snr", "gamma": 5.0}}, BETAS, "--min_snr_gamma 5"),
+        ({"loss_weight": {"kind": "p2", "gamma": 1.0}}, BETAS, "# diffusers: no script accepts it"),
+        (
+            # diffusers' scripts count times from the noise end: the mean has the other sign.
+            {"prediction": "velocity", "sampler": {"density": "logit_normal", "mean": 0.5, "std": 1.0}},
+            FLOW,
+            "--weighting_scheme logit_normal --logit_mean -0.5 --logit_std 1",
+        ),
+        ({"prediction": "velocity"}, FLOW, "# diffusers: nothing to say"),
+        ({"prediction": "velocity", "sampler": {"density": "uniform_log_snr"}}, FLOW, "# kohya: no script accepts it"),
+    ],
+)
+def test_flags_say_what_scripts_accept(changes: dict[str, Any], schedule: Any, flags: str) -> None:
+    recipe = tiny().recipe.model_dump(mode="json", exclude_defaults=True) | changes
+    assert flags in script_flags(validate(Recipe, recipe, TINY), schedule)
+
+
+def test_an_edit_keeps_comments_and_all_other_values(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("a: 1 # one\nb: {c: 1e-4} # of c\n# the end\nd:\n  e: x # of e\n", encoding="utf-8")
+    text = edited(file, {"d.e": "y", "f": in_lines({"g": [1, 2], "h": None}, {"g": "of g"}), "k": in_a_line({"l": 1})})
+    assert [one in text for one in ("# one", "# of c", "# the end", "1e-4", "# of g", "h: null")] == [True] * 6
+    document = yaml.safe_load(text)
+    assert document["d"] == {"e": "y"}
+    assert document["f"] == {"g": [1, 2], "h": None}
