@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.errors import UserError, one_line
+from unequal.errors import UserError, first_line
 from unequal.evaluation.classifier import (
     ROTATIONS,
     Classifier,
@@ -91,7 +91,7 @@ def copy_tensors(source: Path, target: Path) -> None:
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
     except Exception as error:  # other files fail in many ways
-        raise UserError(f"extractor.weights: {source}: no file of bare weights ({one_line(error)})") from None
+        raise UserError(f"extractor.weights: {source}: no file of bare weights ({first_line(error)})") from None
     save_file(
         {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}, target
     )

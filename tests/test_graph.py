@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from inspect import Parameter, signature
 from pathlib import Path
 
@@ -124,6 +125,15 @@ def test_every_key_that_names_what_lies_outside_is_known(folder: Path):
     outside = {place for place, node in strings(json_schema(model_of(folder))) if node.get("format") == FORMAT}
     assert outside <= set(KEYS)
     assert {"data.path", "network.pretrained"} <= outside
+
+
+@each_graph
+def test_commands_take_a_path_with_blanks(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    document = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))
+    monkeypatch.setenv("PYTHONPATH", "/a place/with blanks")
+    start = {name: value for one in document.get("vars", []) for name, value in one.items()}.get("python", "python")
+    shown = subprocess.run(["sh", "-c", f"printf '%s\\n' {start}"], capture_output=True, text=True, check=True).stdout
+    assert set(shown.split("\n")) <= {"env", "PYTHONPATH=../..:/a place/with blanks", "python", "-P", ""}
 
 
 @each_graph

@@ -279,6 +279,11 @@ def test_networks_that_take_more_than_timesteps(tmp_path: Path, load: Load) -> N
     assert same_weights(load(source, condition=class_labels(10)), UNet2DModel.from_pretrained(source))
     UNet2DModel(**small).save_pretrained(tmp_path / "none")
     assert refusal(load, tmp_path / "none", condition=class_labels(9)).endswith("takes no classes")
+    for number, size in enumerate((None, [8, 8], (8, 8))):
+        UNet2DModel(**small | {"sample_size": size}).save_pretrained(tmp_path / f"size_{number}")
+        assert load(tmp_path / f"size_{number}").config["sample_size"] == 8
+    UNet2DModel(**small | {"sample_size": [8, 16]}).save_pretrained(tmp_path / "wide")
+    assert "is for images of size [8, 16] with 1 channels in" in refusal(load, tmp_path / "wide")
     UNet2DModel(**small, class_embed_type="timestep").save_pretrained(tmp_path / "numbers")
     assert "takes classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
     UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")

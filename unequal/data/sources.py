@@ -19,7 +19,7 @@ from PIL import Image
 
 from unequal.data.folders import Classes, PictureFolder
 from unequal.data.pictures import channels_first, decode, fitted, in_channels, readable, wrong_size
-from unequal.errors import UserError, one_line
+from unequal.errors import UserError, first_line, one_line
 from unequal.settings.data import Data
 
 #: k-means clusters of the patches of one photograph.
@@ -204,7 +204,7 @@ def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
         raise UserError(f"{path}: missing; data.path must be an .npy or .npz of images") from None
     except Exception as error:  # numpy has many ways to say that a file is damaged
         raise UserError(
-            f"{path}: not readable ({one_line(error)}); allowed: a whole .npy or .npz without pickled objects"
+            f"{path}: not readable ({first_line(error)}); allowed: a whole .npy or .npz without pickled objects"
         ) from None
     # Of a member that is no array NumPy gives the bytes.
     if others := [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]:

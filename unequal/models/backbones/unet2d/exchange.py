@@ -33,6 +33,7 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
         net = load_diffusers(source, network.dropout)
     check_finite(net.state_dict(), f"network.pretrained: '{source}'")
     check_inputs(net, network)
+    net.register_to_config(sample_size=side_of(net, size))
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
     needed = (size, spec.input_channels, spec.output_channels)
     if has != needed:
@@ -42,6 +43,17 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
             f"{spec.condition.title} and {needed[2]} out with {spec.variance} variance"
         )
     return net
+
+
+def side_of(net: UNet2DModel, size: int) -> object:
+    """Side of a network's images: of a pair the one, if both are equal; a network that names none takes any."""
+    match net.config["sample_size"]:
+        case None:
+            return size
+        case [height, width] if height == width:
+            return height
+        case other:
+            return other
 
 
 def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:

@@ -1,0 +1,115 @@
+"""Captions as people save them, images that stand in both folders, and the numbers of a model's classes."""
+
+import codecs
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from unequal.errors import UserError
+from unequal.models.class_names import class_numbers, read_class_names, write_class_names
+from unequal.profiler.image_folder import ImageFolder, refuse_shared
+
+CAPTION = "a café, 猫 at noon"
+LINE = json.dumps({"file_name": "a.png", "text": "one\u2028two"}, ensure_ascii=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", [CAPTION, f"{CAPTION}\n", f"\r\n{CAPTION}\r\n", ""])
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [
+        (b"", "utf-8"),
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+    ],
+)
+def test_a_caption_is_read_as_its_mark_says(folder: Path, text: str, mark: bytes, encoding: str) -> None:
+    (folder / "a.txt").write_bytes(mark + text.encode(encoding))
+    assert ImageFolder.below(folder).captions() == [text.strip()]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("un café".encode("latin-1"), "a.txt: byte 6 is no utf-8 text; save it as UTF-8"),
+        ("猫".encode("shift-jis"), "a.txt: byte 0 is no utf-8 text; save it as UTF-8"),
+        ("a cat".encode("utf-16-le"), "a.txt: holds a zero byte, so it is no UTF-8 text"),
+        (codecs.BOM_UTF16_LE + b"abc", "a.txt: byte 4 is no utf-16 text; save it as UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_refused(folder: Path, content: bytes, said: str) -> None:
+    (folder / "a.txt").write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        ImageFolder.below(folder).captions()
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n"])
+def test_a_list_of_captions_holds_any_text(folder: Path, mark: str, end: str) -> None:
+    (folder / "metadata.jsonl").write_bytes((mark + LINE + end).encode())
+    assert ImageFolder.below(folder).captions() == ["one\u2028two"]
+    (folder / "metadata.jsonl").write_bytes(LINE.replace("one", "café").encode("latin-1", "replace"))
+    with pytest.raises(UserError, match=r"metadata\.jsonl: byte \d+ is no utf-8 text"):
+        ImageFolder.below(folder).captions()
+
+
+def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path: Path) -> None:
+    for name, colour in (("train/1", "red"), ("train/2", "blue"), ("held/3", "blue"), ("held/4", "green")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
+    train, held = (ImageFolder.below(tmp_path / name) for name in ("train", "held"))
+    with pytest.raises(UserError, match=r"held: 1 of its images are training images too \(3\.png\)"):
+        refuse_shared(train, held)
+    (tmp_path / "held/3.png").unlink()
+    refuse_shared(train, ImageFolder.below(tmp_path / "held"))
+
+
+WORDNET = [f"n{number:08}" for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "classes", "numbers"),
+    [
+        (["0", "2", "10"], None, 11, [0, 2, 10]),
+        (["cat", "big_dog"], {0: "Big Dog", 1: "house cat, cat"}, 2, [1, 0]),
+        (["b", "a", "c"], {7: "a", 8: "b", 9: "c"}, 10, [8, 7, 9]),
+        (WORDNET[::-1], None, 1000, list(range(1000))[::-1]),
+    ],
+)
+def test_numbers_of_classes_are_matched_by_name(
+    names: list[str], known: dict[int, str] | None, classes: int, numbers: list[int]
+) -> None:
+    assert class_numbers(names, known, classes, "here") == numbers
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "said"),
+    [
+        (["1", "2"], None, "here: class 2; the model knows classes 0 … 1"),
+        (["cat", "dog"], None, "here: class 'cat' has no number that the model says; name the subfolders by"),
+        (["cat", "owl"], {0: "cat", 1: "dog"}, "here: class 'owl' is none of the 2 classes that the model names"),
+        (["crane"], {0: "crane", 1: "crane, machine"}, "here: class 'crane' is 2 of the 2 classes"),
+    ],
+)
+def test_numbers_that_names_do_not_say_are_asked_for(names: list[str], known: dict[int, str] | None, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        class_numbers(names, known, 2, "here")
+
+
+def test_names_of_classes_are_found_where_models_have_them(tmp_path: Path) -> None:
+    assert read_class_names(tmp_path) is None
+    (tmp_path / "model_index.json").write_text(
+        '{"_class_name": "DiTPipeline", "id2label": {"0": "tench", "1": "shark"}}'
+    )
+    assert read_class_names(tmp_path) == {0: "tench", 1: "shark"}
+    write_class_names(tmp_path, ["b", "a"])
+    assert read_class_names(tmp_path) == {0: "b", 1: "a"}
