@@ -1,6 +1,7 @@
 """Files that are either whole or absent: atomic writing, checked reading, content hashes."""
 
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -285,3 +286,21 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def rounded(value: float) -> float:
     """Round to five significant digits: more than a measurement over draws has, and a third of the file."""
     return float(f"{value:.5g}")
+
+
+#: Refusals of a disk that are no fault of the program, also where the error does not name the file.
+STORAGE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES),
+    *(errno.EIO, errno.ESTALE, errno.EFBIG, errno.EMFILE, errno.ENFILE),
+)
+
+
+def storage_refusal(error: Exception) -> str | None:
+    """Say which path the disk refused, and why; None for any other error."""
+    if isinstance(error, OSError) and error.errno and (error.filename or error.errno in STORAGE_ERRORS):
+        return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
+    # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
+    full = os.strerror(errno.ENOSPC)
+    if full in str(error) or shutil.disk_usage(Path.cwd()).free == 0:
+        return f"{Path.cwd()}: {full}"
+    return None

@@ -8,6 +8,7 @@ import pytest
 import torch
 from commands import done, refused
 from diffusers.models.unets.unet_2d import UNet2DModel
+from safetensors import SafetensorError
 
 from unequal.models.folder import AVERAGES, load_record, save_model
 from unequal.models.pruned import load_any_model, replay
@@ -79,3 +80,17 @@ def test_refusals_in_one_line(wandered: dict[float, Any], tmp_path: Path, make_r
     save_model(model, mixed, record.changed(spec=make_record(mixed, prediction="mixed").spec), REMOVALS)
     target.rmdir()
     assert f"{model}: has three heads" in refusal()
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_folder(
+    wandered: dict[float, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(tensors: Any, path: Path, metadata: Any = None) -> None:
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("unequal.models.folder.save_file", full)
+    before = sorted(tmp_path.iterdir())
+    said = refused("average", tmp_path / "model", tmp_path / "new", "--width", 0.05)
+    assert said.endswith(": No space left on device\n")
+    assert sorted(tmp_path.iterdir()) == before

@@ -93,8 +93,14 @@ def run(arguments: list[str] | None = None) -> None:
         fail(error.format_message(), status=error.exit_code)
     except UserError as error:
         fail(*str(error).split("\n"))
-    except OSError as error:  # a full disk, a folder that may not be written to
+    except OSError as error:  # a folder that may not be written to
         fail(one_line(error))
+    except Exception as error:
+        from unequal.files import storage_refusal
+
+        if (refusal := storage_refusal(error)) is None:  # libraries wrap a full disk in errors of their own
+            raise
+        fail(refusal)
     except Stopped as stopped:
         say("", "Stopped. Run the same command again to continue.", err=True)
         sys.exit(SIGNALLED + stopped.number)

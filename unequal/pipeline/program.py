@@ -7,9 +7,7 @@ A program ends at once if all went well, else in one line where a user can mend 
 """
 
 import atexit
-import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from typing import NoReturn, Self
 
 from unequal.environment import STOPS, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, one_line, plain, say
+from unequal.files import storage_refusal
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.pipeline.store import leaves
 from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
@@ -191,13 +190,6 @@ def leave_reason(message: str) -> bool:
     return True
 
 
-#: Refusals of a disk that are no fault of the program, also where the error does not name the file.
-STORAGE_ERRORS = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES),
-    *(errno.EIO, errno.ESTALE, errno.EFBIG, errno.EMFILE, errno.ENFILE),
-)
-
-
 @contextmanager
 def errors_reported(name: str) -> Iterator[None]:
     """Report an error that a user can mend in one line and exit with status 1; interruptions exit quietly."""
@@ -272,17 +264,6 @@ def exit_with_lines(name: str, messages: Sequence[str]) -> None:
     if not leave_reason("\n".join(lines)):
         say(*lines, err=True)
     sys.exit(1)
-
-
-def storage_refusal(error: Exception) -> str | None:
-    """Say which path the disk refused, and why; None for any other error."""
-    if isinstance(error, OSError) and error.errno and (error.filename or error.errno in STORAGE_ERRORS):
-        return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
-    # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
-    full = os.strerror(errno.ENOSPC)
-    if full in str(error) or shutil.disk_usage(Path.cwd()).free == 0:
-        return f"{Path.cwd()}: {full}"
-    return None
 
 
 #: How PyTorch says so where it has no class for it: for the host's memory, and for a library on the GPU.
