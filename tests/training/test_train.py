@@ -22,7 +22,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert
-from unequal.files import read_npz
+from unequal.files import read_npz, write_json
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import selected_heads
 from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
@@ -248,6 +248,46 @@ def test_other_classes_than_those_of_the_data(
     job, schedule = TrainingJob("base", recipe(), training_settings(), data, 5), LINEAR
     with pytest.raises(UserError, match=f"network.condition.classes: {classes}; the data are {said}, allowed: "):
         made(Here(tmp_path, runtime), job, network, schedule)
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "said"),
+    [
+        (["0", "1"], None, None),
+        (["cat", "dog"], {"0": "cat", "1": "Dog"}, None),
+        (["1", "2"], None, "network.pretrained: class 2; the model knows classes 0 … 1"),
+        (["cat", "dog"], None, "network.pretrained: class 'cat' has no number that the model says"),
+        (
+            ["cat", "dog"],
+            {"0": "dog", "1": "cat"},
+            "network.pretrained: class 'cat' is its number 1, and number 0 of the",
+        ),
+    ],
+)
+def test_a_pretrained_network_knows_the_classes_by_the_numbers_of_the_data(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable,
+    training_settings: Callable,
+    network_settings: Callable,
+    names: list[str],
+    known: dict[str, str] | None,
+    said: str | None,
+) -> None:
+    data = replace(prepared, facts=prepared.facts | {"classes": names})
+    tiny_net(condition=class_labels(2)).save_pretrained(tmp_path / "net")
+    if known is not None:
+        write_json(tmp_path / "net/classes.json", known)
+    network = network_settings(condition=class_labels(2), pretrained=str(tmp_path / "net"))
+    job = TrainingJob("base", recipe(), training_settings(), data, 5)
+    if said is not None:
+        with pytest.raises(UserError, match=said):
+            take_over(Here(tmp_path, runtime), job, network, LINEAR)
+        return
+    here = Here(tmp_path, runtime)
+    write_results(here, take_over(here, job, network, LINEAR))
+    assert load_record(tmp_path / "artifacts/models/base").classes == tuple(names)
 
 
 def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:

@@ -101,4 +101,8 @@ class Reference:
         images: np.ndarray = getattr(data, against)
         place, kind = PLACES[against]
         name = f"{data.facts['sha256'][:12]}, its {place} {len(images)} images"
-        return cls(images, name, f"{kind} images: data set {name}", f"{kind} images (evaluation.against: {against})")
+        copies = data.facts["copies"]["train" if against == "train" else "holdout"]
+        equal = f"; {copies} of all {kind} images equal another one" if copies else ""
+        return cls(
+            images, name, f"{kind} images: data set {name}{equal}", f"{kind} images (evaluation.against: {against})"
+        )

@@ -361,4 +361,6 @@ def data_condition(data: Mapping[str, Any]) -> str:
     """The data set, in a line."""
     n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
     size = "×".join(map(str, reversed(data["shape"])))
-    return f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each"
+    copies = data.get("copies", {}).get("holdout")  # a record of an earlier commit has none
+    equal = f" ({copies} of these equal another one)" if copies else ""
+    return f"{data['source']}, {n_train} training and {n_held} held-out images{equal}, {size} values each"
