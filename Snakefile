@@ -2,8 +2,8 @@
 
 `snakemake --cores 2` runs independent stages side by side. dvc.lock says which stages are stale, as for `dvc repro`, and
 takes up what has finished: neither engine has anything left to do after the other.
-`--directory studies/<name>` runs a study's graph; `--config graph=race/dvc.yaml` that of a race, with the stages of
-dvc.yaml that it waits for.
+`--directory studies/<name>` runs a study's graph. `unequal race run` asks for that of a race, with the stages of dvc.yaml
+that it waits for.
 """
 
 import os
@@ -19,15 +19,15 @@ from snakemake.logging import logger
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
-from unequal.pipeline.engines import StopFilter, print_summary
+from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
-if unknown := sorted(config.keys() - {"cluster", "gpu", "graph"}):
-    raise WorkflowError(f"--config {unknown[0]}: unknown; allowed: cluster, gpu, graph; all settings stand in {PARAMS}")
+if unknown := sorted(config.keys() - {"cluster", "gpu"}):
+    raise WorkflowError(f"--config {unknown[0]}: unknown; allowed: cluster, gpu; all settings stand in {PARAMS}")
 
 # The profile of a cluster sets it, and must name a partition.
 ON_CLUSTER = config.get("cluster") is not None
@@ -36,7 +36,7 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
 
 GRAPH = Path("dvc.yaml")
 # The graph whose outputs are asked for, and the one whose stages it waits for.
-ASKED = Path(config.get("graph", GRAPH))
+ASKED = Path(os.environ.get(GRAPH_ASKED, GRAPH))
 GRAPHS = dict.fromkeys([GRAPH, ASKED])
 # The gate and DVC's stage `code`, done here: a rule `code` would make all later rules run again. Jobs skip both: their
 # code must not change under them, and the imports of the checks take seconds.

@@ -19,6 +19,7 @@ from in_process import Engine
 
 from unequal.cli.main import unequal
 from unequal.pipeline.attempt import ENGINE
+from unequal.pipeline.fingerprint import programs
 from unequal.pipeline.recording import stages_of
 from unequal.race import run
 from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs
@@ -66,6 +67,15 @@ def test_stages_declare_the_settings_that_they_read(folder: Path) -> None:
         declared = {name for dep in stage.deps if hasattr(dep, "params") for name in dep.params}
         assert set(command.settings.keys(**options).values()) == declared, stage.name
         assert f"artifacts/code/{command.stage_name}.json" in [dep.def_path for dep in stage.deps]
+
+
+def test_a_race_next_to_the_pipeline_shares_its_code(folder: Path) -> None:
+    shutil.copy(Path(__file__).parents[2] / "dvc.yaml", folder)
+    run.prepare(folder)
+    assert not Path("dvc.yaml").read_text(encoding="utf-8").startswith(run.HEAD)
+    found = programs(Path("dvc.yaml"))
+    assert found["train_arm"] == Path("unequal/race/stages/train_arm.py")
+    assert found["check_params"] == Path("stages/check_params.py")
 
 
 def test_a_further_arm_leaves_all_other_trainings_as_they_are(folder: Path) -> None:

@@ -12,7 +12,7 @@ import yaml
 from unequal.code import ROOT
 from unequal.errors import UserError
 from unequal.files import write_bytes
-from unequal.pipeline.engines import command, surroundings
+from unequal.pipeline.engines import GRAPH_ASKED, command, surroundings
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every comparison, and a folder's own stages, which are added to it or replace it.
@@ -90,14 +90,14 @@ def run_engine(
         UserError: the engine ended with an error.
     """
     if engine == "snakemake":
-        asked = [] if graph is None else ["--config", f"graph={graph}"]
-        words = command(ROOT, folder, "--cores", str(cores), *(["-n"] if dry_run else []), *targets, *asked)
+        words = command(ROOT, folder, "--cores", str(cores), *(["-n"] if dry_run else []), *targets)
         where = ROOT
     else:
         stages = [target for target in targets if target != "check_params"] + ([] if graph is None else [str(graph)])
         words = [sys.executable, "-m", "dvc", "repro", *(["--dry"] if dry_run else []), *stages]
         where = folder
-    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT))
+    asked = {} if graph is None else {GRAPH_ASKED: str(graph)}
+    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked)
     try:
         status = process.wait()
     except BaseException:

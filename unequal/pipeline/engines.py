@@ -18,6 +18,8 @@ from unequal.processes import GOES_ON, stop_deferred
 SUMMARY = "Summary of the run"
 #: Lock of a running Snakemake, in its folder; see the Snakefile.
 ALONE = Path(".snakemake/alone.lock")
+#: Variable that names the graph that is asked for, where it is not dvc.yaml: the race's.
+GRAPH_ASKED = "UNEQUAL_GRAPH"
 #: Seconds between checks whether it has ended, or is to be stopped.
 POLL_SECONDS = 0.2
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from unequal.errors import UserError
 from unequal.race.editing import edited, in_a_line, write
-from unequal.race.findings import Standing, chosen_sampling, recipe_document
+from unequal.race.findings import Standing, chosen_sampling, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
 from unequal.settings.strict import PARAMS, read_yaml
@@ -18,7 +18,8 @@ def standing_of(folder: Path) -> Standing:
     """The race of a folder as far as it is judged. Raises UserError where nothing is."""
     path = last_standing(folder)
     race, done = race_of(folder), read_done(path)
-    return Standing(race, done, read_yaml(path)["next"] is None, {}, chosen_sampling(race, done, folder))
+    seconds = seconds_of(race, done, folder / "results/race/trainings", folder / "results/race/seconds")
+    return Standing(race, done, read_yaml(path)["next"] is None, seconds, chosen_sampling(race, done, folder))
 
 
 def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:

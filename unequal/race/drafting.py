@@ -11,7 +11,6 @@ from unequal.race.editing import edited, in_lines, write
 from unequal.race.plan import Plan
 from unequal.race.planning import (
     Budget,
-    hours,
     measured_prices,
     pays_from,
     proposed,
@@ -21,6 +20,7 @@ from unequal.race.planning import (
     table,
 )
 from unequal.race.run import prepare, read_raced
+from unequal.race.showing import hours
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe

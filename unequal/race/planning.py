@@ -16,6 +16,7 @@ from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost, training_flops
 from unequal.processes import threads
 from unequal.race.plan import Plan
+from unequal.race.showing import hours
 from unequal.race.simulation import Prospect, best_prospects, plans
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Raced
@@ -47,11 +48,6 @@ class Budget:
     def shown(self, price: float) -> str:
         """A price in the unit of the budget."""
         return f"{price:,.0f} images" if self.in_images else hours(price)
-
-
-def hours(seconds: float) -> str:
-    """Seconds as hours, or minutes where they are few."""
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
 @dataclass(frozen=True)

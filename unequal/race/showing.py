@@ -26,4 +26,22 @@ def lines(standing: Standing) -> Iterator[str]:
     following = rungs(standing.race, standing.done)[-1]
     if following.name not in standing.done:
         count = len(following.candidates) * len(following.blocks)
-        yield f"next: {following.name}, {count} trainings"
+        left = seconds_left(standing)
+        time = "" if left is None else f", about {hours(left)} of one device by what trainings have taken"
+        yield f"next: {following.name}, {count} trainings{time}"
+
+
+def seconds_left(standing: Standing) -> float | None:
+    """Seconds of the next rung by the time of those that are done; None where nothing was timed."""
+    images, following = sum(standing.images().values()), rungs(standing.race, standing.done)[-1]
+    training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
+    trained = sum(len(blocks) for results in standing.done.values() for blocks in results.values())
+    if not training or not images:
+        return None
+    count = len(following.candidates) * len(following.blocks)
+    return count * (following.share * standing.race.recipe.images * training / images + scoring / trained)
+
+
+def hours(seconds: float) -> str:
+    """Seconds as hours, or minutes where they are few."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
