@@ -45,7 +45,9 @@ def write_study(folder: Path) -> Comparison:
                     "made_by": arm,
                     "endpoints": {"loss_over_timesteps": 1.0 + 0.01 * block, "fid": 1.0 + 0.02 * block},
                     "scores": {},
-                    "costs": dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 1000),
+                    "costs": dict.fromkeys(
+                        ("images", "training_flops", "sampling_flops", "parameters", "parameters_per_step"), 1000
+                    ),
                     "curve": CURVE | {"loss": losses(arm, block)},
                     "conditions": {"data": "made-up images"},
                 },

@@ -7,10 +7,10 @@ from pydantic import model_validator
 from unequal.settings.condition import LowResolution
 from unequal.settings.core import FRESH, PRUNED, Role
 from unequal.settings.data import AnyAutoencoder, TrainedAutoencoder
-from unequal.settings.params import Compared, Continued, Grouped, Slotted
+from unequal.settings.params import ExpertParams
 
 
-class Params(Continued, Slotted, Grouped, Compared):
+class Params(ExpertParams):
     """All sections, and what holds of several of them."""
 
     autoencoder: AnyAutoencoder

@@ -29,6 +29,7 @@ from unequal.models.backbones.backbone import build_network, count_cost, take_ov
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
+from unequal.pipeline.params_files import read_params
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params import Params
@@ -272,6 +273,26 @@ def test_estimate_counts_every_stage_and_the_flops_of_training():
     # the groups' limits.
     assert 0.5 < works["prune"].forward / (4 * 2 * 8 * 512 * count_cost(net).macs) < 1
     assert works["prune"].training == 0
+
+
+def test_estimate_names_parameters_on_disk_and_a_step() -> None:
+    """Four experts: limits of 0.625 to 1 of the base's FLOPs, 0.868 in the mean over timesteps."""
+    params = Params.read(ROOT / "params.yaml")
+    net = network_of(params)
+    line = " ".join(estimate.parameters_lines(params, net).split())
+    assert "4 experts on disk (their sum)" in line and "unpruned 655.94 k and 163.99 k" in line
+    limits = [0.625, 0.75, 0.875, 1.0]
+    assert f"{sum(limits) * 163.985:.2f} k" in line
+
+
+def test_estimate_prices_a_table_of_paper_3_in_latents_too() -> None:
+    params = read_params(ROOT / "studies/latent/ffhq256-ldm.yaml")
+    with torch.device("meta"):
+        net = network_of(params)
+    works = {work.name: work for work in estimate.workload(params, net)}
+    assert {"train_mixed", "finetune_slots", estimate.REPEATED}.isdisjoint(works)
+    # 30 k and 10 k steps a group; the mean of the limits over groups is 0.775.
+    assert works["finetune_groups"].training == pytest.approx(3 * 0.775 * works["finetune_unpruned"].training, rel=1e-6)
 
 
 def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: Path, monkeypatch: pytest.MonkeyPatch):

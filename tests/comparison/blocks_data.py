@@ -48,6 +48,7 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
             "training_flops": 10,
             "sampling_flops": 10,
             "parameters": 100,
+            "parameters_per_step": 100,
             "training_seconds": 6.0,
             "measuring_seconds": 1.0,
         },

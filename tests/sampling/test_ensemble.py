@@ -73,6 +73,16 @@ def test_a_model_that_always_sees_one_image_samples_it(eta: float) -> None:
     assert torch.equal(samples, expected)
 
 
+def test_parameters_are_summed_on_disk_and_averaged_over_steps() -> None:
+    experts = [expert_of(Answering(), first, last, spec_of()) for first, last in ((0, 19), (20, 49))]
+    sizes = (10, 40)
+    ensemble = Ensemble(
+        [Expert(one.denoiser, one.record.changed(parameters=size)) for one, size in zip(experts, sizes, strict=True)]
+    )
+    assert ensemble.parameters == 50
+    assert ensemble.parameters_per_step([49, 30, 25, 5]) == (3 * 40 + 10) / 4
+
+
 @pytest.mark.parametrize("function", [lambda x: x * float("nan"), lambda x: x / 0], ids=["nan", "infinite"])
 def test_samples_that_are_no_numbers_become_no_images(function: Callable[[Tensor], Tensor]) -> None:
     """uint8 would make black pixels of them, which an FID is computed of like of any others."""

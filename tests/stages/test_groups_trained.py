@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,6 +19,7 @@ from unequal.models.pruned import replay
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.initialisation import Start
+from unequal.training.train import TrainingJob
 
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
 
@@ -43,11 +45,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]
     return taken
 
 
-def run(training: Callable[..., Training], *options: str) -> Result:
+def run(training: Callable[..., Training], *options: str, **changes: Any) -> Result:
     write_params(
         seed=0,
         training=training().model_dump(mode="json"),
-        recipes={"expert": RECIPE | {"sampler": {"density": "slot"}}},
+        recipes={"expert": RECIPE | {"sampler": {"density": "slot"}} | changes},
     )
     return CliRunner().invoke(stages.finetune_groups.main, [*options])
 
@@ -61,3 +63,15 @@ def test_an_expert_draws_from_its_own_range(
     assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(range(10))
     assert start.scope.range == (0, 9)
     assert (start.removals is None) == (architecture == "unpruned")
+
+
+@pytest.mark.parametrize(("architecture", "images"), [("unpruned", 0), ("pruned", 64)])
+def test_a_pruned_expert_has_a_budget_of_its_own(
+    architecture: str, images: int, monkeypatch: pytest.MonkeyPatch, training_settings: Callable[..., Training]
+) -> None:
+    jobs: list[TrainingJob] = []
+    monkeypatch.setattr("unequal.training.train.train", lambda run, job, *asked: jobs.append(job))
+    monkeypatch.setattr(stages.finetune_groups, "write_results", lambda run, outcome: None)
+    run(training_settings, "--architecture", architecture, "--group", "0", pruned_images=RECIPE["images"] + 64)
+    (job,) = jobs
+    assert job.recipe.images == RECIPE["images"] + images

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.errors import UserError
 from unequal.files import read_json
@@ -42,6 +42,7 @@ class ScoreFigures(Figures):
     training_flops: NonNegativeInt
     sampling_flops_per_image: NonNegativeInt
     parameters: NonNegativeInt
+    parameters_per_step: NonNegativeFloat
     sampling_steps_per_expert: tuple[NonNegativeInt, ...] = Field(min_length=1)
     sampling_seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
     samples_per_seed: NonNegativeInt

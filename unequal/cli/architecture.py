@@ -71,7 +71,7 @@ class Limits:
 def network_space(params: Architecture | Core) -> Space:
     """The space that the network works in: images, or latents of an autoencoder that may not exist yet."""
     size, channels = params.data.image_size, params.data.channels
-    chosen = params.autoencoder if isinstance(params, Architecture) else None
+    chosen: AnyAutoencoder | None = getattr(params, "autoencoder", None)
     if chosen is None:
         return Space(channels=channels, size=size)
     return Space(channels=chosen.latent_channels, size=size // chosen.factor)

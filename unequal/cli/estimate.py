@@ -21,10 +21,11 @@ from torch import nn
 from unequal.cli.architecture import Limits, network_of
 from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
+from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
-from unequal.settings.params import EXPERTS, Params, Sampled
+from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 
 BYTES_PER_WEIGHT = 4
@@ -62,18 +63,19 @@ class Work:
         return computing + self.instances * start
 
 
-def workload(params: Params, net: nn.Module) -> list[Work]:
+def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
     """Work of each kind of stage. Mixed and pruned networks are counted as the base and its limits."""
     cost = count_cost(net)
     groups = Limits.of(params.schedule, params.groups)
     limits = [group.limit_ratio for group in groups.groups]
     recipes = params.recipes
 
-    def trained(name: str, recipe: str, shares: list[float]) -> Work:
-        macs = sum(training_flops(round(cost.macs * share), recipes[recipe].images) for share in shares)
+    def trained(name: str, recipe: str, shares: list[float], *, pruned: bool = False) -> Work:
+        images = (recipes[recipe].for_pruned() if pruned else recipes[recipe]).images
+        macs = sum(training_flops(round(cost.macs * share), images) for share in shares)
         return Work(name, len(shares), macs, weights=round(cost.parameters * sum(shares)))
 
-    slots, count = [1.0] * len(params.slots.finetune), len(limits)
+    count = len(limits)
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
 
     def relative_cost(models: Sequence[str]) -> float:
@@ -86,16 +88,16 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
     once = [
         Work("the others", 9 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
-        trained("train_mixed", "mixed", [1.0]),
+        *([trained("train_mixed", "mixed", [1.0])] if "mixed" in recipes else []),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.finetune_recipes),
-        trained("finetune_slots", "slot", slots),
+        *([trained("finetune_slots", "slot", [1.0] * len(params.slots.finetune))] if "slot" in recipes else []),
         pruned(params.pruning["expert"], [cost.macs * limit for limit in limits]),
         trained("finetune_unpruned", "expert", [1.0] * count),
-        trained("finetune_groups", "expert", limits),
+        trained("finetune_groups", "expert", limits, pruned=True),
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
-    return [*once, repeated(once, params.replicas - 1)]
+    return [*once, *([repeated(once, params.replicas - 1)] if isinstance(params, Params) else [])]
 
 
 def repeated(once: Sequence[Work], times: int) -> Work:
@@ -172,7 +174,7 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool)
         return Rates(training, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device))
 
 
-def comparison(measured: Rates, params: Params, device: torch.device) -> str:
+def comparison(measured: Rates, params: ExpertParams, device: torch.device) -> str:
     """A line that says how fast each way of training is here; the settings choose one, and nothing else does."""
     plain = measured.training["fp32"]
     ways = ", ".join(f"{name} {rate / plain:.2f}" for name, rate in measured.training.items())
@@ -209,7 +211,19 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
     say(*notes.split("\n"))
 
 
-def training_memory(params: Params, net: nn.Module) -> float:
+def parameters_lines(params: ExpertParams, net: nn.Module) -> str:
+    """Parameters of the experts on a disk and a step; pruned ones, if they shrink as FLOPs do."""
+    groups, one = Limits.of(params.schedule, params.groups), sum(part.numel() for part in net.parameters())
+    limits = [group.limit_ratio for group in groups.groups]
+    pruned, mean = figure(sum(limits) * one).strip(), figure(groups.mean * one).strip()
+    return (
+        f"Parameters of {len(limits)} experts on disk (their sum) and a step (mean over timesteps, as paper 3 counts): "
+        f"unpruned {figure(len(limits) * one).strip()} and {figure(one).strip()};\n"
+        f"pruned, if parameters shrink as FLOPs do, {pruned} and {mean}."
+    )
+
+
+def training_memory(params: ExpertParams, net: nn.Module) -> float:
     """Bytes of a training at its peak: copies of the weights, and what autograd stores of one part of a batch."""
     *inputs, stored = *backbone_of(net).example_inputs(net), 0
     weights = {one.untyped_storage().data_ptr() for one in net.parameters()}
@@ -243,7 +257,7 @@ def readable(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def measured_rates(params: Params, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
+def measured_rates(params: ExpertParams, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
     """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
     try:
         with threads(params.runtime.threads):
@@ -256,7 +270,7 @@ def measured_rates(params: Params, net: nn.Module, device: torch.device, compile
         ) from None
 
 
-def device_of(params: Params) -> torch.device:
+def device_of(params: ExpertParams) -> torch.device:
     """The device that stages choose here."""
     return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
 
@@ -277,10 +291,13 @@ def brief(params: Params) -> str:
 
 def report(params_file: Path, compiled: bool) -> None:
     """Print what a params file costs on this machine. Raises UserError."""
-    params = Params.read(params_file)
+    params = read_params(params_file)
+    if not isinstance(params, ExpertParams):
+        raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
     net, device = network_of(params), device_of(params)
     works = workload(params, net)
     measured = measured_rates(params, net, device, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
+    say(*parameters_lines(params, net).split("\n"))
     say(*f"{comparison(measured, params, device)}\n".split("\n"))
     say(*MEMORY.format(training_memory(params, net) / 1e9).split("\n"))

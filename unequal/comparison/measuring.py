@@ -32,6 +32,7 @@ COSTS = {
     "training_flops": "training_flops",
     "sampling_flops_per_image": "sampling_flops",
     "parameters": "parameters",
+    "parameters_per_step": "parameters_per_step",
 }
 #: Conditions that all arms of a block share, or they cannot be compared.
 CONDITIONS = ("extractor", "features", "reference", "samples_per_seed", "sampling_seeds", "sampling", "device", "fp32")

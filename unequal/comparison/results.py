@@ -36,6 +36,7 @@ class CostFigures(Figures):
     training_flops: NonNegativeFloat
     sampling_flops: NonNegativeFloat
     parameters: NonNegativeFloat
+    parameters_per_step: NonNegativeFloat
 
 
 class CurveFigures(Figures):

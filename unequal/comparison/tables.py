@@ -30,7 +30,8 @@ COSTS = {
     "images": "images",
     "training_flops": "training FLOPs",
     "sampling_flops": "sampling FLOPs",
-    "parameters": "parameters",
+    "parameters": "parameters on disk",
+    "parameters_per_step": "parameters a step",
 }
 #: Columns of `cells`, and of a comparison, which adds the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")

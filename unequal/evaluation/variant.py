@@ -165,6 +165,7 @@ class Scoring:
             "training_flops": records[0].inherited_flops + sum(record.training_flops for record in records),
             "sampling_flops_per_image": guided(experts, self.sampling.guidance).macs_per_image(asked),
             "parameters": experts.parameters,
+            "parameters_per_step": experts.parameters_per_step(asked),
             "experts": len(records),
             "sampling_steps_per_expert": experts.steps_per_expert(asked),
             "prediction": records[0].spec.prediction,

@@ -41,7 +41,8 @@ COLUMNS = (
     "images seen",
     "training FLOPs",
     "sampling FLOPs an image",
-    "parameters",
+    "parameters on disk",
+    "parameters a step",
     "sampling steps per expert",
 )
 COSTS_NOTE = (
@@ -50,6 +51,8 @@ COSTS_NOTE = (
     "within the real images' neighbourhoods, recall that of real images within the samples'. "
     "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
     "initialization; experts' are summed over all groups, with the base's counted once. "
+    "Parameters on disk are those of all experts together; a step takes those of one, in the mean over sampling steps, "
+    "which is what paper 3 prints. "
     "Sampling steps run from the data end to the noise end; a single model takes all."
 )
 LOSSES_NOTE = (
@@ -156,7 +159,8 @@ def idle_note(variants: Sequence[Variant]) -> str:
 
 def variant_row(variant: Variant) -> tuple[str, ...]:
     """A row of the table of scores."""
-    costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
+    costs = [variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters]
+    costs.append(variant.parameters if variant.parameters_per_step is None else round(variant.parameters_per_step))
     scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
     shown = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
     return (label(variant.name), *shown, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
@@ -173,7 +177,7 @@ def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
     """Scores of something that is no variant and has no costs."""
-    return (name, *(plus_minus(scores[score], None) for score in SCORES), *5 * ("–",))
+    return (name, *(plus_minus(scores[score], None) for score in SCORES), *6 * ("–",))
 
 
 def slots_table(sets: Mapping[str, Partition], losses: Losses, floor: np.ndarray) -> Table:

@@ -40,6 +40,7 @@ class Variant:
     """Scores and costs of a model or a set of experts.
 
     FLOPs are multiply–accumulates. `fid_sd` and its like are standard deviations over sampling seeds; None: one seed.
+    Parameters are those of all networks together; `parameters_per_step`, those that a prediction takes in the mean.
     `steps` are sampling steps of each expert, from the data end to the noise end; a single model takes all. `fid_half`
     is the FID of the first half of the samples. None: not measured.
     """
@@ -60,6 +61,7 @@ class Variant:
     precision_sd: float | None = None
     recall: float | None = None
     recall_sd: float | None = None
+    parameters_per_step: float | None = None
 
     @property
     def idle(self) -> list[int]:
@@ -87,6 +89,7 @@ class Variant:
             training_flops=facts["training_flops"],
             sampling_flops=facts["sampling_flops_per_image"],
             parameters=facts["parameters"],
+            parameters_per_step=facts["parameters_per_step"],
             steps=tuple(facts["sampling_steps_per_expert"]),
         )
 

@@ -119,9 +119,13 @@ class Ensemble:
         """Multiply–accumulates of sampling one image by predictions at these timesteps."""
         return sum(self.of(t).record.macs for t in timesteps)
 
+    def parameters_per_step(self, timesteps: Sequence[int]) -> float:
+        """Parameters that a prediction takes, as paper 3 counts them: the mean over predictions at these timesteps."""
+        return sum(self.of(t).record.parameters for t in timesteps) / len(timesteps)
+
     @property
     def parameters(self) -> int:
-        """Parameters of all experts together."""
+        """Parameters of all experts together, as a disk holds them."""
         return sum(expert.record.parameters for expert in self.experts)
 
     @torch.no_grad()

@@ -64,6 +64,8 @@ def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
     if role.ranged == recipe.sampler.for_all:
         allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
         raise ValueError(f"recipes.{name}.sampler.density: '{recipe.sampler.density}'; allowed: {allowed}")
+    if recipe.pruned_images is not None and not role.pruned:
+        raise ValueError(f"recipes.{name}.pruned_images: it trains no pruned network; allowed: null")
     if role.start == "fresh" and recipe.sampler.needs:
         raise ValueError(
             f"recipes.{name}.sampler.density: '{recipe.sampler.density}' needs the base's profile; "

@@ -170,6 +170,8 @@ class Plan(Strict):
         """A group's model is one model, and only who starts from scratch has the base's compute to spend."""
         if self.recipe.snapshots:
             raise ValueError(f"recipe.snapshots: {list(self.recipe.snapshots)}; allowed: none")
+        if self.recipe.pruned_images is not None:
+            raise ValueError("recipe.pruned_images: a plan prunes all of its models or none; allowed: null")
         if self.base_share and self.start == "base":
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         if self.from_images is not None and self.start == "scratch":

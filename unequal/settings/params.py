@@ -314,7 +314,11 @@ EXPERTS = ("experts_unpruned", "experts_pruned")
 MERGED = "merged"
 
 
-class Params(Continued, Slotted, Grouped, Compared):
+class ExpertParams(Continued, Slotted, Grouped, Compared):
+    """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
+
+
+class Params(ExpertParams):
     """params.yaml of the pipeline: every section."""
 
     replicas: Replicas

@@ -183,6 +183,11 @@ class Recipe(Strict):
         exclude_if=lambda average: average is None,
         description="of the weights of all steps, which makes the model; null: `training.average`",
     )
+    pruned_images: Budget | None = Field(
+        default=None,
+        exclude_if=lambda images: images is None,
+        description="budget of a pruned expert, which has what it lost to learn again; null: that of `images`",
+    )
     warm_start: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
         default=False, description="save last weights and moments with each model, for recipes that continue them"
@@ -190,6 +195,12 @@ class Recipe(Strict):
     snapshots: tuple[PositiveInt, ...] = Field(
         default=(), description="images seen at which the averaged weights are saved as models"
     )
+
+    def for_pruned(self) -> Self:
+        """The recipe of a pruned expert."""
+        if self.pruned_images is None:
+            return self
+        return self.model_copy(update={"images": self.pruned_images, "pruned_images": None})
 
     def clusters_by_gradients(self) -> dict[str, int]:
         """The number of clusters of each choice that goes by gradients, by its key."""
@@ -224,6 +235,13 @@ class Recipe(Strict):
             raise ValueError(f"gradients.cells: {self.gradients.cells} for {most} clusters; at least as many")
         if self.gradients.cost >= self.images:
             raise ValueError(f"gradients: {self.gradients.cost} images are measured of a budget of {self.images}")
+        return self
+
+    @model_validator(mode="after")
+    def pruned_experts_see_no_fewer_images(self) -> Self:
+        """Warm-up and batches that fit into the budget of an unpruned expert fit into theirs."""
+        if self.pruned_images is not None and self.pruned_images < self.images:
+            raise ValueError(f"pruned_images: {self.pruned_images} is less than images, {self.images}")
         return self
 
     @model_validator(mode="after")

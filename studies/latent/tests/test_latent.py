@@ -56,6 +56,7 @@ def found() -> LatentFindings:
             "latent_shape": [4, 8, 8],
             "scaling_factor": 0.5,
             "parameters": 1500,
+            "parameters_per_step": 1500,
             "decoding_flops_per_image": 2_000_000,
             "psnr_holdout": 27.96,
         },

@@ -127,7 +127,7 @@ def study(project: Path) -> Path:
 
 
 def training(arm: str, block: int, value: float) -> dict[str, Any]:
-    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 100)
+    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters", "parameters_per_step"), 100)
     return {
         "arm": arm,
         "block": block,
