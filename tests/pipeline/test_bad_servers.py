@@ -1,5 +1,6 @@
 """Bad tracking servers and databases: the stage says so once, goes on, and ends well with the same files."""
 
+import contextlib
 import socket
 import sqlite3
 import threading
@@ -44,6 +45,7 @@ def _impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tracker, "LAST_SECONDS", 0.0)
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(store, "ANSWER_BYTES", 2_000_000)
     monkeypatch.setattr(store, "RETRY_SECONDS", (0.0,))
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
@@ -69,6 +71,16 @@ def hang_up(request: BaseHTTPRequestHandler) -> None:
 
 def nothing(_: BaseHTTPRequestHandler) -> None:
     time.sleep(5)
+
+
+def endless(request: BaseHTTPRequestHandler) -> None:
+    """A body without end, as fast as it is read."""
+    request.send_response(200)
+    request.send_header("Content-Type", "application/json")
+    request.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            request.wfile.write(b" " * 1_000_000)
 
 
 @contextmanager
@@ -119,6 +131,7 @@ SERVERS: dict[str, Callable[[], Any]] = {
     "a web page": lambda: server(status(200, b"<html>Sign in</html>", "text/html")),
     "other keys": lambda: server(status(200, b'{"colour": "red"}')),
     "hanging up": lambda: server(hang_up),
+    "an endless body": lambda: server(endless),
     "silence": lambda: server(nothing),
     "an unknown scheme": lambda: at("carrier-pigeon://loft"),
     "a folder for a file": lambda: at("sqlite:///here", lambda: Path("here").mkdir()),
@@ -163,3 +176,13 @@ def test_a_stage_goes_on_without_a_good_server(bad: str, made: list[str], capfd:
     assert said.removesuffix("\n").isprintable()
     assert hashes() == made
     assert half_written() == [] and not any(Path("work").glob("test_bad_servers-*"))
+
+
+def test_an_endless_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any patience ends: a request of its own says why it failed."""
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    store.bound_answers()
+    with server(endless) as uri, pytest.raises(Exception, match=r"an answer of more than [23][0-9]{6} bytes"):
+        MlflowClient(uri).get_experiment_by_name("x")

@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import threading
 import time
@@ -16,6 +17,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
+from unequal.errors import UserError
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, without_credentials
@@ -372,6 +374,71 @@ def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> 
     assert database_file("sqlite:///runs/own.db", tmp_path) == tmp_path / "runs/own.db"
     assert database_file("sqlite:////data/own.db", tmp_path) == Path("/data/own.db")
     assert database_file("http://127.0.0.1:5000", tmp_path) is None
+
+
+def migrated_back(path: Path) -> None:
+    """Have a database name the revision before its own, as an older MLflow has left it."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'an-older-one'")
+
+
+def with_a_run_of(path: Path, *tags: str) -> None:
+    client = MlflowClient(f"sqlite:///{path}")
+    number = len(client.search_experiments())
+    experiment = client.create_experiment(f"number {number}", artifact_location=path.with_name("files").as_uri())
+    client.create_run(experiment, tags=dict.fromkeys(tags, "x"))
+
+
+@pytest.mark.parametrize(("tags", "ours"), [((CONFIGURATION_TAG,), True), (("stage",), True), ((), False)])
+def test_a_database_with_runs_of_others_is_not_migrated(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...], ours: bool
+) -> None:
+    path, upgraded = project / "mlflow.db", list[str]()
+    with_a_run_of(path, CONFIGURATION_TAG)
+    with_a_run_of(path, *tags)
+    migrated_back(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("mlflow.db.upgrade.main", lambda words, **_: upgraded.extend(words))
+    backup = project / "mlflow.db.an-older-one.bak"
+    if ours:
+        prepare_database(path)
+        assert upgraded == [f"sqlite:///{path}"]
+        with sqlite3.connect(backup) as copy:
+            assert copy.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+        return
+    with pytest.raises(UserError, match=rf"holds runs of others.*to agree, run: mlflow db upgrade sqlite:///{path}$"):
+        prepare_database(path)
+    assert (upgraded, path.read_bytes(), backup.exists()) == ([], before, False)
+
+
+def test_a_database_of_the_same_revision_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow.db.upgrade.main", lambda *_, **__: pytest.fail("upgraded"))
+    with_a_run_of(project / "mlflow.db")
+    prepare_database(project / "mlflow.db")
+    assert not list(project.glob("*.bak"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "secret"),
+    [
+        ("http://ann:pa/ss@host:5000", "pa/ss"),
+        ("http://ann:p@ss/w@host:5000", "p@ss"),
+        ("postgresql://ann:pa%2Fss@host/db", "pa/ss"),
+        ("http://host:5000/?token=abc123", "abc123"),
+        ("http://host:5000/?a=b&token=abc123/api", "abc123"),
+    ],
+)
+def test_an_address_never_shows_its_secrets(uri: str, secret: str) -> None:
+    text = f"tracking: {uri}: no answer from {uri}/api/2.0/mlflow: ('{uri}')"
+    assert secret not in without_credentials(text, uri)
+    with pytest.raises(ValueError, match="uri: holds a password or a query; set the environment variables") as refusal:
+        Tracking.model_validate(TRACKING | {"uri": uri})
+    assert secret not in str(refusal.value.errors(include_input=False))
+
+
+@pytest.mark.parametrize("uri", ["http://ann@host", "sqlite:///a:b@c/mlflow.db", "http://host/a@b", "databricks"])
+def test_an_address_without_secrets_is_taken(uri: str) -> None:
+    assert Tracking.model_validate(TRACKING | {"uri": uri}).uri == uri
 
 
 def test_credentials_are_taken_out() -> None:

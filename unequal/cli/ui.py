@@ -13,7 +13,7 @@ from pathlib import Path
 from unequal.errors import UserError, say
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.store import database_file, experiment_number
-from unequal.pipeline.tracker import tracking_uri
+from unequal.pipeline.tracker import tracking_uri, without_credentials
 from unequal.pipeline.workdirs import project_root
 
 #: Longest wait for the server's first answer, which imports MLflow in several processes.
@@ -49,7 +49,7 @@ def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
     place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
     address = f"{server}/#/{place}"
-    say(address, "Ctrl-C ends the server.")
+    say(without_credentials(address, server), "Ctrl-C ends the server.")
     if browser:
         webbrowser.open(address)
 

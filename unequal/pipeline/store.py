@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from filelock import FileLock
 
+from unequal.errors import UserError
 from unequal.files import read_json, settings_hash
 from unequal.pipeline.workdirs import study, work_root
 from unequal.settings.strict import Yaml12
@@ -32,6 +33,10 @@ PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000,
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Folder of the files of runs in a database, in the project.
 FILES = "mlartifacts"
+#: Largest answer of a server, and the longest time that it may take.
+ANSWER_BYTES, ANSWER_SECONDS = 50_000_000, 120
+#: Tag of a stage's run.
+STAGE_TAG = "stage"
 #: Tag of a parent run, by which the executions of the same settings find it.
 CONFIGURATION_TAG = "unequal.variant"
 #: Settings that differ from the commit's and name a run, and characters of each value there.
@@ -93,6 +98,7 @@ class Store:
                 prepare_database(self.database)
                 if self.database.is_relative_to(root):
                     bring_files_along(self.database, root / FILES)
+        bound_answers()
         self.client = MlflowClient(f"sqlite:///{self.database}" if self.database else uri)
 
     def attempt(self, task: Callable[["Store"], None]) -> None:
@@ -139,7 +145,7 @@ class Store:
     def create_child(self) -> None:
         """Create the run of this execution; a tag names its parent, whatever the environment says."""
         stage, options = self.execution.stage, self.execution.options
-        tags = {"mlflow.parentRunId": self.parent, "stage": stage}
+        tags = {"mlflow.parentRunId": self.parent, STAGE_TAG: stage}
         tags |= {f"option.{option}": str(value) for option, value in options.items()}
         name = " ".join(map(str, (stage, *options.values())))
         run: MlflowRun = self.client.create_run(self._experiment_id(), run_name=name, tags=tags)
@@ -255,19 +261,89 @@ def database_file(uri: str, root: Path) -> Path | None:
 
 
 def prepare_database(path: Path) -> None:
-    """Run `mlflow db upgrade`; a new database appears when it is whole."""
+    """Make a database, which appears when it is whole, or bring one up to date that holds nothing but our runs.
+
+    The former state is copied to a file next to it first.
+
+    Raises:
+        UserError: it is of another version of MLflow and holds runs of somebody else, whose client an upgrade would
+            lock out.
+    """
     from mlflow.db import upgrade
 
     if path.exists():
         # MLflow would try for minutes to open what is no database.
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as connection:
-            connection.execute("PRAGMA schema_version")
+            found = revision_of(connection)
+            if found == latest_revision():
+                return
+            if found is not None and not holds_our_runs_alone(connection):
+                raise UserError(
+                    f"it holds runs of others, and was written by another version of MLflow, whose clients an upgrade "
+                    f"locks out; to agree, run: mlflow db upgrade sqlite:///{path}"
+                )
+            with closing(sqlite3.connect(path.with_name(f"{path.name}.{found or 'empty'}.bak"))) as copy:
+                connection.backup(copy)
         upgrade.main([f"sqlite:///{path}"], standalone_mode=False)
         return
     unfinished = path.with_name(path.name + ".new")
     unfinished.unlink(missing_ok=True)
     upgrade.main([f"sqlite:///{unfinished}"], standalone_mode=False)
     unfinished.replace(path)
+
+
+def revision_of(connection: sqlite3.Connection) -> str | None:
+    """Name the revision of a database's tables; None where it has none. Raises sqlite3.Error for other files."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(row[0]) if row else None
+
+
+def latest_revision() -> str:
+    """Name the revision that the installed MLflow writes."""
+    from alembic.script import ScriptDirectory
+    from mlflow.store.db.utils import _get_alembic_config
+
+    return str(ScriptDirectory.from_config(_get_alembic_config("")).get_current_head())
+
+
+def holds_our_runs_alone(connection: sqlite3.Connection) -> bool:
+    """Say whether a database has runs, and all have the tags of a parent or of a stage."""
+    ours = f"SELECT run_uuid FROM tags WHERE key IN ('{CONFIGURATION_TAG}', '{STAGE_TAG}')"
+    counts = f"SELECT count(*), sum(run_uuid NOT IN ({ours})) FROM runs"
+    runs, others = connection.execute(counts).fetchone()
+    return runs > 0 and not others
+
+
+def bound_answers() -> None:
+    """Have MLflow's client read no endless answer, in bytes or in time; to be called before its first request."""
+    from mlflow.utils import request_utils
+
+    session_of = request_utils._get_request_session
+
+    def bounded(*arguments: Any, **options: Any) -> Any:
+        session = session_of(*arguments, **options)
+        session.hooks["response"] = [read_bounded]
+        return session
+
+    request_utils._get_request_session = bounded
+
+
+def read_bounded(response: Any, **_: Any) -> None:
+    """Have the body of an answer end in an error where it is too long or takes too long; a hook of requests."""
+    stream, deadline = response.raw.stream, time.monotonic() + ANSWER_SECONDS
+
+    def pieces(*arguments: Any, **options: Any) -> Iterator[bytes]:
+        total = 0
+        for piece in stream(*arguments, **options):
+            total += len(piece)
+            if total > ANSWER_BYTES or time.monotonic() > deadline:
+                response.raw.close()
+                raise ConnectionError(f"an answer of more than {total} bytes, or {ANSWER_SECONDS} s")
+            yield piece
+
+    response.raw.stream = pieces
 
 
 def bring_files_along(database: Path, files: Path) -> None:

@@ -16,8 +16,9 @@ from itertools import chain, repeat
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from urllib.parse import quote, unquote
 
-from unequal.errors import plain, say
+from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, files_below
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
 from unequal.pipeline.workdirs import project_root
@@ -29,6 +30,8 @@ FLUSH_SECONDS = 1.0
 AGAIN_SECONDS = (1.0, 3.0, 10.0, 30.0)
 #: Attempts, and the wait between them, once the stage has ended.
 LAST_ATTEMPTS, LAST_SECONDS = 5, 0.5
+#: Characters of a problem that are shown.
+LONGEST_REASON = 400
 
 T = TypeVar("T")
 
@@ -182,12 +185,12 @@ class Tracker:
         if not self._reported:
             self._reported = True
             problem, _, consequence = plain(f"tracking: {self._uri}: {reason}").rpartition("; ")
-            say(f"{without_credentials(problem)[:300]}; {consequence}", err=True)
+            say(f"{without_credentials(problem, self._uri)[:LONGEST_REASON]}; {consequence}", err=True)
 
 
 def reason_of(error: Exception) -> str:
-    """Return an error's kind and message."""
-    return f"{type(error).__name__}: {error}"
+    """Return an error's kind and message; of a refusal the message."""
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
 
 
 def tracking_uri(tracking: Tracking) -> str:
@@ -195,9 +198,19 @@ def tracking_uri(tracking: Tracking) -> str:
     return tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
-def without_credentials(text: str) -> str:
-    """Remove `user:password@` from all addresses of a text."""
-    return re.sub(r"//[^/\s]*@", "//", text)
+def without_credentials(text: str, uri: str = "") -> str:
+    """Remove `user:password@` and the values of queries from all addresses of a text.
+
+    Args:
+        text: that is to be shown.
+        uri: an address whose parts the text may quote; its password may hold slashes and signs of any kind.
+    """
+    user, at, _ = uri.partition("://")[2].rpartition("@")
+    own = [user, user.partition(":")[2]] if at and ":" in user and not uri.startswith("sqlite") else []
+    own += [os.environ.get(name, "") for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")]
+    for secret in sorted({form for one in own for form in (one, quote(one, ""), unquote(one)) if form}, key=len)[::-1]:
+        text = text.replace(f"{secret}@", "").replace(secret, "…")
+    return re.sub(r"([?&][^=&\s]+=)[^&\s'\")]+", r"\1…", re.sub(r"//[^/\s]*@", "//", text))
 
 
 def quieten(timeout_s: float) -> None:

@@ -3,6 +3,7 @@
 `runtime` shapes no result beyond rounding, so no stage declares it.
 """
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
@@ -75,10 +76,24 @@ class Training(Strict):
 class Tracking(Strict):
     """MLflow."""
 
-    uri: str | None = Field(description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project")
+    uri: str | None = Field(
+        description="tracking server, without a password; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project"
+    )
     experiment: str = Field(min_length=1)
     artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
     timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")
+
+    @model_validator(mode="after")
+    def secrets_stand_elsewhere(self) -> Self:
+        """Refuse passwords and tokens, since params.yaml ends in logs; the address is not repeated."""
+        scheme, _, rest = (self.uri or "").partition("://")
+        user, at, _ = rest.rpartition("@")
+        if scheme != "sqlite" and ((at and ":" in user) or re.search(r"\?[^=]+=", rest)):
+            raise ValueError(
+                "uri: holds a password or a query; set the environment variables MLFLOW_TRACKING_USERNAME and "
+                "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, or the whole address as MLFLOW_TRACKING_URI"
+            )
+        return self
 
 
 class Runtime(Strict):
