@@ -62,6 +62,16 @@ def test_facts_are_those_of_the_files(numbered: Data, tmp_path: Path) -> None:
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["facts.json", "images.npy", "labels.npy"]
 
 
+def test_a_moved_source_makes_the_same_files(numbered: Data, tmp_path: Path) -> None:
+    moved = numbered.model_copy(update={"path": str(tmp_path / "elsewhere" / "set of mine.npz")})
+    prepare(numbered, 1, tmp_path / "data")
+    (tmp_path / "elsewhere").mkdir()
+    Path(str(numbered.path)).rename(str(moved.path))
+    prepare(moved, 1, tmp_path / "again")
+    contents = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("data", "again")]
+    assert contents[0] == contents[1] and not any(str(tmp_path).encode() in one for one in contents[0].values())
+
+
 def test_the_seed_alone_decides_on_the_order(numbered: Data, tmp_path: Path) -> None:
     hashes = [prepare(numbered, seed, tmp_path / str(number))["sha256"] for number, seed in enumerate([1, 1, 2])]
     assert hashes[0] == hashes[1] != hashes[2]

@@ -9,6 +9,7 @@ import yaml
 from unequal.files import write_bytes
 from unequal.pipeline.sources import sources
 from unequal.settings.strict import PARAMS, read_yaml
+from unequal.settings.values import expanded
 
 #: The folders of all replicas but the first, which is the run itself.
 REPLICAS = Path("replicas")
@@ -47,9 +48,9 @@ def replica_params(document: dict[str, Any], number: int) -> dict[str, Any]:
     own = {"seeds": [seed + number * step for seed in scored["seeds"]]}
     changed = document | {"seed": document["seed"] + number, "replicas": 1, "evaluation": scored | own}
     for source in sources(document).values():
-        if source.value is not None and os.path.exists(source.value):
+        if source.value is not None and os.path.exists(path := expanded(source.value)):
             *sections, last = source.key.split(".")
-            place = os.path.relpath(source.value, replica_folder(changed["seed"]))
+            place = os.path.relpath(path, replica_folder(changed["seed"]))
             changed = with_value(changed, [*sections, last], place)
     return changed
 
