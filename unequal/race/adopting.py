@@ -8,7 +8,8 @@ from unequal.race.editing import edited, in_a_line, write
 from unequal.race.findings import Standing, chosen_sampling, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
-from unequal.settings.strict import PARAMS, read_yaml
+from unequal.race.training import recipe_at
+from unequal.settings.strict import PARAMS, Strict, read_yaml
 
 #: Keys of a recipe that a race decides.
 DECIDED = ("prediction", "sampler", "loss_weight", "conflicts", "average")
@@ -37,25 +38,36 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
         raise UserError(f"{folder}: only short trainings are judged yet; run `unequal race run` on")
     if recipe not in params.recipes and params.recipes:
         raise UserError(f"--recipe: '{recipe}'; {folder / PARAMS} has: {', '.join(params.recipes)}")
-    document = recipe_document(standing)
-    ours, sampling = document["recipes"]["base"], document["sampling"]
-    change: dict[str, Any] = {}
-    if params.recipes:
-        change = {f"recipes.{recipe}.{key}": in_a_line(ours[key]) for key in DECIDED if key in ours}
-        change[f"recipes.{recipe}.optimizer.lr"] = ours["optimizer"]["lr"]
+    race, one = standing.race, standing.bet
+    bet, sampling = recipe_at(race.recipe_of(one.arm), one.rate), race.samplings[standing.sampling]
+    change = differing(params.sampling, sampling, "sampling")
+    if (own := params.recipes.get(recipe)) is None:
+        change[f"recipes.{recipe}"] = in_a_line(recipe_document(standing)["recipes"]["base"])
     else:
-        change = {f"recipes.{recipe}": in_a_line(ours)}
-    change |= {f"sampling.{key}": in_a_line(value) for key, value in sampling.items()}
-    now = read_yaml(folder / PARAMS)
-    differing = {dotted: value for dotted, value in change.items() if at(now, dotted) != value}
-    return edited(folder / PARAMS, differing), list(differing)
+        change |= {key: value for key, value in differing(own, bet, f"recipes.{recipe}").items() if decided(key)}
+        # The warm-up stays with the recipe's own length.
+        lengths = {"warmup_images": own.optimizer.warmup_images}
+        optimizer = bet.optimizer.model_copy(update=lengths)
+        change |= differing(own.optimizer, optimizer, f"recipes.{recipe}.optimizer")
+    return edited(folder / PARAMS, change), list(change)
 
 
-def at(document: Any, dotted: str) -> Any:
-    """The value at a dotted key; None where there is none."""
-    for part in dotted.split("."):
-        document = document.get(part) if isinstance(document, dict) else None
-    return document
+def decided(key: str) -> bool:
+    """Say whether a race decides a key of a recipe."""
+    return key.rpartition(".")[2] in DECIDED
+
+
+def differing(now: Strict, chosen: Strict, place: str) -> dict[str, Any]:
+    """Dotted keys in which a section differs from a chosen one, with the chosen values."""
+    names = [name for name in type(chosen).model_fields if getattr(chosen, name) != getattr(now, name, None)]
+    return {f"{place}.{name}": in_a_line(plain(getattr(chosen, name))) for name in names}
+
+
+def plain(value: Any) -> Any:
+    """A setting as it stands in a file."""
+    if isinstance(value, Strict):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def adopt_into(folder: Path, recipe: str) -> list[str]:
