@@ -69,6 +69,8 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is not None and stream is not getattr(sys, f"__{name}__"):
             continue  # a test or a notebook has replaced it
+        if stream is not None:
+            stream.flush()
         encoding = "utf-8" if stream is None else stream.encoding
         raw = io.BufferedWriter(LeftStream(number, "w", closefd=False))  # type: ignore[type-var]
         lines = number == 2 or raw.isatty()

@@ -47,11 +47,11 @@ def appeared(*names: str) -> bool:
 
 def test_processes_know_their_number(written: Any) -> None:
     command = written("""
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS")
         Path(os.environ["RANK"]).write_text(" ".join(os.environ[name] for name in names))
     """)
-    assert launch(3, command) == 0
-    assert [Path(str(rank)).read_text() for rank in range(3)] == [f"{rank} 3 {rank}" for rank in range(3)]
+    assert launch(3, command, threads=2) == 0
+    assert [Path(str(rank)).read_text() for rank in range(3)] == [f"{rank} 3 {rank} 2" for rank in range(3)]
 
 
 def test_a_failure_ends_all_and_is_reported_once(written: Any, capfd: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.environment import STOPS
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
@@ -152,7 +153,7 @@ def ended() -> Iterator[type[Exception]]:
     def end(*_: object) -> None:
         raise Stop
 
-    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {one: signal.signal(one, end) for one in STOPS}
     yield Stop
     for one, handler in before.items():
         signal.signal(one, handler)
@@ -431,8 +432,8 @@ def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path:
     assert all(torch.equal(value, weights(again)[name]) for name, value in weights(finished).items())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("step", [1, 3, 5])
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize("step", [1, 5])
 def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended, number, step):
     through = build("through")
     through.run()
