@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from ruamel.yaml import YAML, YAMLError
 
 from unequal.errors import UserError
-from unequal.settings.strict import LEADING_ZERO, StageSettings, Strict, Yaml12, key, read_yaml, validate
+from unequal.settings.strict import BASE_60, LEADING_ZERO, StageSettings, Strict, Yaml12, key, read_yaml, validate
 
 
 class Part(Strict):
@@ -114,7 +114,7 @@ def by_us(text: str) -> Any:
         return None
 
 
-WORDS = ["yes", "No", "on", "OFF", "y", "1:30", "-1:30.5", "0O7", "0X1F", ".5e3", "inf", "nan", "-.nan", "1e", "e5"]
+WORDS = ["yes", "No", "on", "OFF", "y", "1:3a", "0O7", "0X1F", ".5e3", "inf", "nan", "-.nan", "1e", "e5"]
 NUMBERS = ["12", "+12", "-0", "0o17", "0x1F", "0b11", "1_000", "1e-4", "1E4", "12e03", "1.", "1.e3", ".5", "+1.5"]
 OTHERS = ["", "~", "null", "Null", "true", "FALSE", "-.INF", ".NaN", "2020-01-01", "!!str 5", "!!int '5'", "!!float 5"]
 
@@ -127,8 +127,12 @@ def test_scalars_are_read_as_dvc_reads_them(text: str) -> None:
 
 @given(st.text("0123456789_.eE+-:xobinfaINFtrueyslN~", max_size=7))
 @example("0o8")
+@example("010")
+@example("-01.50")
+@example("1:30")
 def test_any_scalar_is_read_as_dvc_reads_it(text: str) -> None:
-    if LEADING_ZERO.fullmatch(text):
+    number = isinstance(by_dvc(text), int | float) and LEADING_ZERO.fullmatch(text)
+    if number or BASE_60.fullmatch(text):
         assert by_us(text) is None
     else:
         assert repr(by_us(text)) == repr(by_dvc(text))
@@ -159,6 +163,14 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
         ("part: &part {parts: *part}", "Circular reference"),
         ("seed: 1\nday: 2025-02-30", "not valid YAML: line 2: '2025-02-30' is no !!timestamp"),
         (f"seed: {'1' * 5000}", f"not valid YAML: line 1: '{'1' * 40}' is no !!int, or too long"),
+        (
+            "seed: 010.5",
+            "not valid YAML: line 1: '010.5' is octal for some readers of YAML; write it without the leadi",
+        ),
+        (
+            "seed: 1\npart: 1:30",
+            "not valid YAML: line 2: '1:30' is a number of base 60 for some readers of YAML; write",
+        ),
         ("seed: 1\npart: 010", "not valid YAML: line 2: '010' is octal for some readers of YAML; write it without"),
         (
             "seed: 0\nslots:\n  count: 10\n  count: 5\n",

@@ -14,8 +14,9 @@ from unequal.errors import UserError, plain
 PARAMS = Path("params.yaml")
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name", "density")
-#: Octal in YAML 1.1, decimal for DVC.
-LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+#: Octal in YAML 1.1, decimal for DVC; and base 60 in YAML 1.1, a text for DVC.
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+([.eE].*)?")
+BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-9]{1,2})+(\.[0-9_]*)?")
 #: Characters of a value that are shown where it may be long.
 SHOWN = 40
 
@@ -96,8 +97,10 @@ class Yaml12(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Build a value, or refuse it with its line: PyYAML's own constructors fail in many ways."""
         kind, text = node.tag.replace("tag:yaml.org,2002:", "!!"), str(node.value)[:SHOWN]
-        if kind == "!!int" and LEADING_ZERO.fullmatch(text):
+        if kind in ("!!int", "!!float") and LEADING_ZERO.fullmatch(text):
             raise refusal(node, f"{text!r} is octal for some readers of YAML; write it without the leading 0")
+        if kind == "!!str" and getattr(node, "style", None) is None and BASE_60.fullmatch(text):
+            raise refusal(node, f"{text!r} is a number of base 60 for some readers of YAML; write a plain number")
         try:
             return super().construct_object(node, deep)
         except (yaml.YAMLError, RecursionError):
