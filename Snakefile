@@ -110,6 +110,10 @@ if "local_gpu" not in workflow.resource_settings.resources:
 MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 
 
+def is_gate(stage):
+    return (stage.meta or {}).get("gate", False)
+
+
 def rule_name(stage):
     return re.sub(r"\W+", "_", stage.name)
 
@@ -119,7 +123,7 @@ def inputs(stage):
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
         inside = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")]
         # Gates are left out: params.yaml has been checked above.
-        if not any((OUTPUTS[out].meta or {}).get("gate") for out in inside):
+        if not any(is_gate(OUTPUTS[out]) for out in inside):
             yield from inside or [path]
 
 
@@ -160,7 +164,7 @@ def reasons(stage):
 
 rule all:
     input:
-        [out.def_path for stage in STAGES if Path(stage.path_in_repo) == ASKED for out in stage.outs],
+        [out.def_path for stage in STAGES if Path(stage.path_in_repo) == ASKED or is_gate(stage) for out in stage.outs],
 
 
 # lint: the rules name neither container nor conda environment, since pyproject.toml pins the environment of all.

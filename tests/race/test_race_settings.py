@@ -48,12 +48,12 @@ def test_the_tiny_race_is_sound() -> None:
         ({"race__short__seeds": [0]}, "seeds: 0 stands twice"),
         ({"race__confirm": {"seeds": [200, 201], "further": [200]}}, "seeds: 200 stands twice"),
         ({"race__finals": None}, "whole.seeds: [0]; whole and finals need 2 seeds or more"),
-        ({"race__arms__min_snr": {"images": 320}}, "arms.min_snr.images: 320; allowed: 640"),
+        ({"race__arms__min_snr": {"images": 640}}, "arms.min_snr.images: 640; allowed: 1280"),
         ({"race__arms__min_snr": {"batch_size": 8}}, "arms.min_snr.batch_size: 8; learning curves of unequal batches"),
         ({"race__short__share": 0.1}, "race.short.share: 0.1: Input should be greater than or equal to 0.125"),
         (
-            {"race__short__share": 0.125, "race__recipe__optimizer__warmup_images": 160},
-            "short.share: 0.125 of 640 images is shorter than the warm-up",
+            {"race__short__share": 0.125, "race__recipe__optimizer__warmup_images": 320},
+            "short.share: 0.125 of 1280 images is shorter than the warm-up",
         ),
         ({"training__average": {"kind": "exponential", "decay": 0.99}}, "training.average: exponential, of a fixed"),
         (
