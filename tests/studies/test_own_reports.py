@@ -27,7 +27,7 @@ HEADS = {
 def write_figures(params):
     comparison, timesteps = params.comparison, params.schedule.timesteps
     first = log_bins(timesteps, 40)[:-1].tolist()
-    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 1000)
+    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters", "parameters_per_step"), 1000)
     generator = np.random.default_rng(0)
     for arm in comparison.arms.all:
         for block in comparison.all_seeds:

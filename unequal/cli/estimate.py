@@ -257,7 +257,7 @@ def readable(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def measured_rates(params: ExpertParams, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
+def measured_rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
     """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
     try:
         with threads(params.runtime.threads):
@@ -270,7 +270,7 @@ def measured_rates(params: ExpertParams, net: nn.Module, device: torch.device, c
         ) from None
 
 
-def device_of(params: ExpertParams) -> torch.device:
+def device_of(params: Sampled) -> torch.device:
     """The device that stages choose here."""
     return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
 
