@@ -3,6 +3,7 @@
 What does the work is imported inside of each, so that help appears at once.
 """
 
+import os
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,22 @@ def init(size: str, **options: Any) -> None:
 
     for line in Request(size=int(size), **options).write():
         say(line)
+
+
+@click.command("try")
+@params_file
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Aim for them."
+)
+@click.option("--cores", type=click.IntRange(1), help="Stages side by side.  [default: one a core]")
+def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
+    """Run all stages of PARAMS_FILE with small budgets, in a folder of their own below tries/.
+
+    Network, batches and data stay, so that what would fail later fails now. The file is not changed.
+    """
+    from unequal.cli.trial import try_out as run_trial
+
+    run_trial(params_file, minutes, cores or len(os.sched_getaffinity(0)))
 
 
 @click.command()

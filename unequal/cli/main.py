@@ -19,6 +19,7 @@ OTHER_EXTRAS = {"profile": "profile", "suggest": None}
 SUBCOMMANDS = {
     "init": (f"{COMMANDS}:init", "Write a params file for a folder of your own images."),
     "check": (f"{COMMANDS}:check", "Check params.yaml as a whole."),
+    "try": (f"{COMMANDS}:try_out", "Run all stages of a params file with small budgets."),
     "estimate": (f"{COMMANDS}:estimate", "Estimate time, disk, memory and FLOPs before anything runs."),
     "weights": (f"{COMMANDS}:weights", "Draw the effective weighting of timesteps of recipes."),
     "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),

@@ -1,0 +1,155 @@
+"""A smoke run of a params file: every stage of the graph with small budgets, in a folder of its own.
+
+Network, batches, precision and data stay, so that what would fail for want of memory or by a picture fails here.
+"""
+
+import copy
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unequal.comparison.run import make_project, run_engine
+from unequal.errors import UserError, say
+from unequal.files import write_bytes
+from unequal.pipeline.params_files import check_params
+from unequal.pipeline.replicas import with_value
+from unequal.pipeline.sources import sources
+from unequal.settings.params import Params
+from unequal.settings.strict import read_yaml
+
+#: Folder of all trials, which git ignores.
+TRIALS = Path("tries")
+GRAPH = Path("dvc.yaml")
+#: At most, whatever the settings say. Each is taken over only if the file is sound with it.
+LIMITS: dict[str, int] = {
+    "profile.images": 2,
+    "profile.floor": 64,
+    "sampling.steps": 5,
+    "sampling.batch_size": 32,
+    "evaluation.kid_subset": 16,
+    "evaluation.samples": 64,
+    "extractor.images": 25_600,
+    "training.log_every": 10,
+    "training.checkpoint_every": 50,
+}
+#: Of each way of pruning, and of what it ranks units by.
+PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
+#: Shares of the budgets that are tried, the largest first, until the run fits the time.
+SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
+
+
+def try_out(file: Path, minutes: float, cores: int) -> None:
+    """Run the graph of a params file with small budgets. Raises UserError where a stage fails."""
+    if "comparison" in read_yaml(file):
+        raise UserError(f"{file}: settings of a comparison; its own trial is `unequal compare FOLDER --pilot`")
+    check_params(file)
+    folder = TRIALS / file.stem
+    seconds, document = fitted(read_yaml(file), file, 60 * minutes)
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sources(document).values():
+        if source.value is not None and (file.parent / source.value).exists():
+            place = os.path.relpath(file.parent / source.value, folder)
+            document = with_value(document, source.key.split("."), place)
+    write_bytes(folder / "params.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+    shutil.copyfile(GRAPH, folder / GRAPH)
+    make_project(folder)
+    base = document["recipes"]["base"]["images"]
+    say(f"{folder}: all stages, the base on {base:,} images; about {seconds / 60:.1f} min")
+    start = time.monotonic()
+    run_engine(folder, "snakemake", cores)
+    took = (time.monotonic() - start) / 60
+    say(f"{file}: every stage ran, in {took:.1f} min. The figures in {folder} say nothing of quality.")
+
+
+def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, dict[str, Any]]:
+    """Shrink settings until their run takes at most `limit` seconds here, as far as that can be.
+
+    Returns:
+        Estimated seconds, and the settings.
+    """
+    from unequal.cli.architecture import network_of
+    from unequal.cli.estimate import device_of, measured_rates, start_seconds, workload
+
+    document = shrunk(document, file)
+    params = read(document, file)
+    net = network_of(params)
+    measured, start = measured_rates(params, net, device_of(params)), start_seconds()
+    seconds, candidate = 0.0, document
+    for share in SHARES:
+        candidate = with_budgets(document, share, file)
+        works = workload(read(candidate, file), net)
+        seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
+        if seconds <= limit:
+            break
+    return seconds, candidate
+
+
+def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Lower counts of all that is no training, and drop models that differ in a number alone."""
+    document = sound(document, {"replicas": 1, "evaluation.allow_singular": True}, file)
+    for keys, value in smaller(document):
+        document = sound(document, {keys: value}, file)
+    slots = document["slots"]["finetune"]
+    kept = next((slot for slot in slots if f"slot_{slot}" in document["variants"]), slots[0])
+    gone = {f"slot_{slot}" for slot in slots if slot != kept}
+    models = {name: [one for one in document[name] if one not in gone] for name in ("variants", "profiled_models")}
+    seeds = document["evaluation"]["seeds"][:1]
+    return sound(document, {"slots.finetune": [kept], "evaluation.seeds": seeds} | models, file)
+
+
+def smaller(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys of counts, and smaller values."""
+    for dotted, most in LIMITS.items():
+        section, key = dotted.split(".")
+        value = document[section][key]
+        if isinstance(value, list):
+            yield dotted, value[:: max(1, len(value) // most)]
+        elif value == "all" or (isinstance(value, int) and value > most):
+            yield dotted, most
+    for name, method in document["pruning"].items():
+        for key, most in PRUNING_LIMITS.items():
+            if isinstance(method.get(key), int) and method[key] > most:
+                yield f"pruning.{name}.{key}", most
+
+
+def with_budgets(document: dict[str, Any], share: float, file: Path) -> dict[str, Any]:
+    """Settings whose trainings see a share of their images, a batch at least, as far as they stay sound."""
+    batch = document["training"]["batch_size"]
+    for name, recipe in document["recipes"].items():
+        images = max(batch, round(share * recipe["images"]))
+        changes = {f"recipes.{name}.images": images}
+        for part in ("optimizer", "sampler"):
+            if (warmup := recipe[part].get("warmup_images")) is not None:
+                changes[f"recipes.{name}.{part}.warmup_images"] = min(warmup, images // 2)
+        document = sound(document, changes, file)
+    return document
+
+
+def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The document with other values at dotted keys; as it was, where it would not be sound with them."""
+    changed = copy.deepcopy(document)
+    for dotted, value in changes.items():
+        *sections, last = dotted.split(".")
+        place = changed
+        for section in sections:
+            place = place[section]
+        place[last] = value
+    with suppress(UserError):
+        read(changed, file)
+        return changed
+    return document
+
+
+def read(document: dict[str, Any], file: Path) -> Params:
+    """Read settings that stand in no file. Raises UserError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / file.name
+        path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+        return Params.read(path)
