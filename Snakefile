@@ -114,6 +114,10 @@ def is_gate(stage):
     return (stage.meta or {}).get("gate", False)
 
 
+def is_asked(stage):
+    return is_gate(stage) or Path(stage.path).resolve() == ASKED.resolve()
+
+
 def rule_name(stage):
     return re.sub(r"\W+", "_", stage.name)
 
@@ -164,7 +168,7 @@ def reasons(stage):
 
 rule all:
     input:
-        [out.def_path for stage in STAGES if Path(stage.path_in_repo) == ASKED or is_gate(stage) for out in stage.outs],
+        [out.def_path for stage in STAGES if is_asked(stage) for out in stage.outs],
 
 
 # lint: the rules name neither container nor conda environment, since pyproject.toml pins the environment of all.
