@@ -1,6 +1,7 @@
 """Progress of long work: a bar on a terminal, elsewhere a plain line every 30 seconds."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from tqdm import tqdm
@@ -28,6 +29,14 @@ def progress(
         named: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "desc": label or None}
         return tqdm(total=total, initial=initial, disable=hidden, **named)
     return ProgressLines(total, unit, label, initial, step, hidden)
+
+
+def tracked(items: Any, unit: str, label: str) -> Iterator[Any]:
+    """Yield the items of a sequence or an array with their progress; see `progress`."""
+    with progress(len(items), unit, label=label) as bar:
+        for item in items:
+            yield item
+            bar.update()
 
 
 class ProgressLines(tqdm):  # type: ignore[type-arg]

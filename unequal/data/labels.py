@@ -1,7 +1,8 @@
 """Whether data have the images and labels that the settings ask for, as far as that is known beforehand."""
 
-from unequal.data.preparation import loaded, training_images
+from unequal.data.preparation import loaded
 from unequal.data.sources import labels_in
+from unequal.data.split import training_images
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
 from unequal.settings.params import Scored

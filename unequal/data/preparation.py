@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from unequal.data.pictures import KINDS, check_head
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
@@ -14,6 +13,7 @@ from unequal.data.sources import FolderImages, Images, Source, load
 from unequal.data.split import copies_of, split_of, training_images
 from unequal.errors import UserError, one_line, say
 from unequal.files import write_json
+from unequal.progress import tracked
 from unequal.settings.data import Data
 
 #: Refused images that a message names.
@@ -159,7 +159,7 @@ def write_images(path: Path, images: Images, order: np.ndarray, shape: tuple[int
     with path.open("wb") as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), *shape)}
         np.lib.format.write_array_header_1_0(file, header)
-        for place, index in enumerate(tqdm(order, desc="images", unit="image", disable=None)):
+        for place, index in enumerate(tracked(order, "images", "data")):
             try:
                 pixels = images[index]
             except UserError as error:

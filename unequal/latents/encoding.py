@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.latents.autoencoder import Autoencoder
+from unequal.progress import tracked
 
 
 def encode(data: PreparedData, autoencoder: Autoencoder, shape: tuple[int, int, int], name: str, target: Path) -> Facts:
@@ -51,7 +51,7 @@ def write_latents(
     with path.open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), *shape)}
         np.lib.format.write_array_header_1_0(file, header)
-        for start in tqdm(range(0, len(images), autoencoder.batch_size), desc="latents", unit="batch", disable=None):
+        for start in tracked(range(0, len(images), autoencoder.batch_size), "batches", "latents"):
             part = tensor_of(images[start : start + autoencoder.batch_size])
             latents = autoencoder.encode(part).float().cpu().numpy().astype("<f4")
             refuse_unsound(latents, start)
