@@ -1,4 +1,4 @@
-"""What a race says from its results: sentence, bet, worth, recipe, flags, and the edit of a params file."""
+"""Statements of a race from its results: sentence, bet, worth, recipe, flags, and the edit of a params file."""
 
 import math
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Findings of a race: the winner, the claim, its worth, its cost, and the recipe that is the best bet."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -74,7 +74,7 @@ class Standing:
 
     @property
     def scatter(self) -> Scatter:
-        """Of whole trainings."""
+        """Scatter of whole trainings."""
         return whole_scatter(self.done) if self.has_whole else Scatter()
 
     @property
@@ -265,12 +265,3 @@ def recipe_document(standing: Standing) -> dict[str, Any]:
     document = recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}
     sampling = race.samplings[standing.sampling].model_dump(mode="json", exclude_defaults=True)
     return {"recipes": {"base": document}, "sampling": sampling}
-
-
-def rows(done: Mapping[str, Results]) -> Sequence[dict[str, Any]]:
-    """A row a candidate and rung."""
-    return [
-        {"rung": rung, "arm": one.arm, "rate": one.rate, "trainings": len(results[one]), "log_fid": mean}
-        for rung, results in done.items()
-        for one, mean in means(results).items()
-    ]

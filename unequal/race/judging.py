@@ -16,7 +16,7 @@ GOES_ON, OUT, COLLAPSED, ENDED = "goes on", "out", "collapsed", "ended"
 
 
 def fate(candidate: Candidate, mean: float, following: Rung | None) -> str:
-    """What becomes of a candidate after a rung."""
+    """Fate of a candidate after a rung."""
     if not math.isfinite(mean):
         return COLLAPSED
     if following is None:

@@ -62,7 +62,7 @@ def between(low: float, high: float) -> str:
 
 
 def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statement]:
-    """What is shown, and what is the best bet."""
+    """Statements on what is shown, and on the best bet."""
     claim, race = standing.claim, standing.race
     lines = [say("shown", "Shown:", "nothing; no fresh seeds were trained.")]
     if claim is not None and claim.estimate is not None:
@@ -85,7 +85,7 @@ def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statemen
 
 
 def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
-    """What the recipe is worth, from when on the race pays, and forecasts."""
+    """Worth of the recipe, length from which on the race pays, and forecasts."""
     lines = []
     if (multiple := found["worth_in_images_of_the_control"]) is not None:
         lines.append(say("worth", "Worth:", f"the control needs {multiple:.2f} × the images for the same FID."))
@@ -99,7 +99,7 @@ def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
 
 
 def honesty(standing: Standing) -> list[Statement]:
-    """What a race does not say."""
+    """Limits of what a race says."""
     lines = [
         say("errors", "", "Eliminations control no error: an arm that went out may be as good as one that stayed."),
         say("claim", "", "One claim is made: the winner against the control on fresh seeds, in at most two looks."),

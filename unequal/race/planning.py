@@ -28,7 +28,7 @@ UNITS = {"h": 3600.0, "min": 60.0, "d": 86400.0}
 
 @dataclass(frozen=True)
 class Budget:
-    """What a race may cost: `amount` in seconds of this machine, or in images."""
+    """Price that a race may have: `amount` in seconds of this machine, or in images."""
 
     amount: float
     in_images: bool
@@ -52,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Prices:
-    """What trainings of a race cost on this machine.
+    """Prices of trainings of a race on this machine.
 
     Attributes:
         images: of a whole training.
@@ -107,7 +107,7 @@ def proposed(
 
 
 def worth_of(prospect: Prospect) -> float:
-    """What the expected gain of a plan is worth in images of the control."""
+    """Worth of a plan's expected gain in images of the control."""
     return math.exp(prospect.gain / (FALL_PER_DOUBLING / math.log(2)))
 
 

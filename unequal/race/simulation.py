@@ -114,7 +114,7 @@ def trained(rung: Rung, world: World, generator: np.random.Generator) -> dict[Ca
 
 
 class Prospect(NamedTuple):
-    """What a plan promises, by simulated races.
+    """Promise of a plan, by simulated races.
 
     Attributes:
         plan: the plan.

@@ -20,7 +20,7 @@ LEAST_BLOCKS = 2
 
 
 class Arm(Strict):
-    """What an arm changes of the race's recipe; {}: nothing."""
+    """Changes of the race's recipe that make an arm; {}: none."""
 
     images: Budget | None = Field(default=None, description="must be the recipe's: arms see equally many images")
     prediction: ModelPrediction | None = None
