@@ -136,3 +136,43 @@ def test_figures_that_cannot_be_written_are_reported(tmp_path: Path):
     result = run(written(tmp_path), "--json", tmp_path / "file" / "facts.json")
     assert result.status == 1 and result.out == ""
     assert result.error.count("\n") == 1 and "cannot be written" in result.error
+
+
+def with_errors(folder: Path, share: float) -> Path:
+    """The file with these standard errors, as shares of the means."""
+    content = document().model_dump(mode="json")
+    losses = content["losses"]["held_out"]
+    losses["stderr"] = [share * mean for mean in losses["mean"]]
+    file = folder / "timesteps.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+def parts_of(file: Path, share: float) -> dict[str, Any]:
+    facts = file.with_name(f"{share}.json")
+    done(file, "--json", facts, "--slots", 4)
+    return json.loads(facts.read_text())
+
+
+def test_numbers_have_intervals_that_grow_with_the_errors(tmp_path: Path):
+    exact, rough = (parts_of(with_errors(tmp_path, share), share) for share in (0.0, 0.1))
+    assert [one["value"] for one in exact["slots"]["intervals"]] == [first for first, _ in exact["slots"]["ranges"][1:]]
+    for part in ("slots", "boundary"):
+        for sharp, blurred in zip(exact[part]["intervals"], rough[part]["intervals"], strict=True):
+            assert sharp["low"] == sharp["value"] == sharp["high"]
+            assert blurred["low"] < blurred["value"] < blurred["high"]
+    (index,) = rough["boundary"]["intervals"]
+    assert index["value"] == rough["boundary"]["borders"][0]["timestep"]
+    assert not any(rough[part]["withheld"] for part in ("slots", "gamma", "boundary"))
+
+
+@pytest.mark.parametrize("form", ["table", "python", "diffusers"])
+def test_what_the_errors_do_not_carry_is_withheld(form: str, tmp_path: Path):
+    file = with_errors(tmp_path, 2.0)
+    said = done(file, "--as", form, "--slots", 4)
+    if form == "table":
+        assert "Boundary of two experts: withheld" in said and "halves over timesteps" not in said
+        assert "4 slots of equal loss in epsilon: withheld" in said
+    else:
+        assert said.startswith("# withheld: the errors of the losses leave too much open: start of slot 2 ")
+    assert parts_of(file, 2.0)["boundary"]["withheld"]

@@ -5,6 +5,7 @@ spaces they are these times a factor of the schedule alone, see `loss_profile.sp
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -124,7 +125,7 @@ class Timesteps(Strict):
         """Losses of held-out images, else of training images."""
         return self.losses.get("held_out") or self.losses["train"]
 
-    def everywhere(self, values: tuple[float, ...]) -> np.ndarray:
+    def everywhere(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Figures of the measured timesteps at all of them, [T]: their logarithms linear in λ = ln SNR between.
 
         Beyond the first and the last one that was measured theirs holds.

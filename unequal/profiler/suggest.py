@@ -4,19 +4,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.profiler.document import Timesteps
 from unequal.suggestions import code, flags
 from unequal.suggestions.density import Nearest
-from unequal.suggestions.sections import page, sections
+from unequal.suggestions.intervals import redrawn, withheld
+from unequal.suggestions.sections import PARTS, page, sections
 from unequal.suggestions.suggestions import Border, Density, MeasuredProfile, Options, Suggestions
 
 #: Difference of λ from which on two schedules are not the same; files of betas have about seven digits.
 ANOTHER = 1e-3
-#: Keys of the sections' figures, in their order.
-PARTS = ("slots", "density", "gamma", "boundary", "steps")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class LoadedProfile:
             losses=document.everywhere(judged.mean),
             second_moments=document.everywhere(judged.second_moment),
             points=len(document.timesteps),
+            replicas=np.array([document.everywhere(one) for one in redrawn(judged.mean, judged.stderr)]),
         )
         try:
             return Suggestions.of(measured, asked)
@@ -77,13 +79,12 @@ class LoadedProfile:
 
     def said(self, found: Suggestions, form: str) -> str:
         """Suggestions as `table`, `python`, or flags for `diffusers` or `kohya`."""
+        warnings = [f"# withheld: {section.reason}" for section in sections(found) if not section.rows]
         match form:
             case "python":
-                return code.python(found, str(self.file)).rstrip()
-            case "diffusers":
-                return flags.text(found, "diffusers")
-            case "kohya":
-                return flags.text(found, "kohya")
+                return "\n".join([*warnings, code.python(found, str(self.file)).rstrip()])
+            case "diffusers" | "kohya":
+                return "\n".join([*warnings, flags.text(found, form)])
         return page(self.head, sections(found))
 
     @property
@@ -103,7 +104,13 @@ class LoadedProfile:
         whose = {"model": self.document.model, "prediction": self.document.prediction, "asked": asdict(found.asked)}
         why = zip(PARTS, sections(found), strict=True)
         parts = {
-            part: figures(found)[part] | {"reason": section.reason, "caveat": section.caveat} for part, section in why
+            part: figures(found)[part]
+            | {"reason": section.reason, "caveat": section.caveat}
+            | {
+                "withheld": withheld(found.intervals, part),
+                "intervals": list(map(asdict, found.intervals.get(part, ()))),
+            }
+            for part, section in why
         }
         try:
             write_json(path, whose | parts)

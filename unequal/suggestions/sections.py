@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 
 import numpy as np
 
 from unequal.diffusion.spacing import profile, rescaled_profile
 from unequal.suggestions.density import Nearest
+from unequal.suggestions.intervals import Interval, withheld
 from unequal.suggestions.suggestions import LOSSES, Suggestions
 from unequal.timesteps.partition import Partition
 
@@ -28,17 +29,35 @@ class Section:
         rows: cells of a table, the first row its heads.
         reason: what was measured.
         caveat: what that does not say.
+        intervals: of its numbers, a sentence; empty where errors are unknown.
     """
 
     title: str
     rows: list[tuple[str, ...]]
     reason: str
     caveat: str
+    intervals: str = ""
+
+
+#: Keys of the sections, in their order.
+PARTS = ("slots", "density", "gamma", "boundary", "steps")
 
 
 def sections(found: Suggestions) -> list[Section]:
-    """All of them."""
-    return [slots(found), density(found), gamma(found), border(found), steps(found)]
+    """All of them, with intervals; what the errors of the losses do not carry is withheld."""
+    all_of_them = [slots(found), density(found), gamma(found), border(found), steps(found)]
+    return [judged(section, found.intervals, part) for section, part in zip(all_of_them, PARTS, strict=True)]
+
+
+def judged(section: Section, intervals: Mapping[str, Sequence[Interval]], part: str) -> Section:
+    """A section with the intervals of its numbers, and without its rows where one is too wide."""
+    numbers = "; ".join(map(str, intervals.get(part, ())))
+    if not numbers:
+        return section
+    if not withheld(intervals, part):
+        return replace(section, intervals=f"95 % by the errors of the losses: {numbers}")
+    title, reason = section.title.partition(":")[0], f"the errors of the losses leave too much open: {numbers}."
+    return Section(f"{title}: withheld", [], reason, "More draws a timestep (--draws) narrow these intervals.")
 
 
 def slots(found: Suggestions) -> Section:
@@ -177,7 +196,9 @@ def paragraph(section: Section) -> str:
     """One section: its title, its rows in columns, its two sentences."""
     widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
     lines = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in section.rows]
-    return "\n".join([section.title, *lines, wrapped("Why", section.reason), wrapped("But", section.caveat)])
+    within = [fill(section.intervals, WIDTH, initial_indent="  ", subsequent_indent="    ")] * bool(section.intervals)
+    sentences = wrapped("Why", section.reason), wrapped("But", section.caveat)
+    return "\n".join([section.title, *lines, *within, *sentences])
 
 
 def wrapped(word: str, sentence: str) -> str:

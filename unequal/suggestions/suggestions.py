@@ -13,6 +13,7 @@ from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timest
 from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES
 from unequal.suggestions.density import Nearest, TwoLevels, nearest, relative_moment, total_variation, two_levels
+from unequal.suggestions.intervals import Interval, intervals
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
 from unequal.timesteps.information import information
@@ -23,6 +24,8 @@ from unequal.timesteps.weights import epsilon_error_factor, loss_weights
 
 #: Values of γ that are compared, in equal steps of its logarithm between the schedule's SNRs.
 COMPARED = 1001
+#: The same for each of many redrawn losses.
+COARSE = 81
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class EvenGamma:
     at_end: bool
 
 
-def even_gamma(losses: np.ndarray, schedule: NoiseSchedule) -> EvenGamma:
+def even_gamma(losses: np.ndarray, schedule: NoiseSchedule, compared: int = COMPARED) -> EvenGamma:
     """γ with the least variance of ln(w·L) over λ, every interval of log-SNR counting by its length.
 
     The weights are min(SNR, γ) for errors of x0, whatever a network predicts, so that the prediction does not matter.
@@ -52,12 +55,13 @@ def even_gamma(losses: np.ndarray, schedule: NoiseSchedule) -> EvenGamma:
     Args:
         losses: of ε, [T], above 0.
         schedule: of the model.
+        compared: values of γ.
     """
     low, high = float(schedule.snr[-1]), float(schedule.snr[0])
-    gammas = np.geomspace(low, high, COMPARED)
+    gammas = np.geomspace(low, high, compared)
     spreads = [spread(losses, schedule, gamma) for gamma in gammas.tolist()]
     best = int(np.argmin(spreads))
-    at_end = best in (0, COMPARED - 1)
+    at_end = best in (0, compared - 1)
     return EvenGamma(
         float(gammas[best]), spreads[best], spread(losses, schedule, 5.0), spread(losses, schedule, high), at_end
     )
@@ -126,6 +130,13 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
     return [border(name, boundary, losses, schedule) for name, boundary in found.items()]
 
 
+def halves_at(over: "Halves", losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
+    """The boundary that leaves half of the loss to each expert. Raises UserError where there is none."""
+    if over == "log_snr":
+        return halves(losses, schedule)
+    return Boundary.at_timestep(equal_sums(losses, 2, "experts")[1].first, schedule)
+
+
 def border(name: str, boundary: Boundary, losses: np.ndarray, schedule: NoiseSchedule) -> Border:
     """A boundary with what it leaves to the expert at the noise end."""
     sums, falling = profile(schedule, losses), -schedule.snr.log().numpy()
@@ -171,6 +182,7 @@ class MeasuredProfile:
         losses: mean squared errors of ε, [T].
         second_moments: mean squares of the same over draws, [T].
         points: how many timesteps were measured; between them values are interpolated.
+        replicas: losses redrawn by their errors, [n, T]; None: errors are unknown.
     """
 
     schedule: NoiseSchedule
@@ -178,6 +190,7 @@ class MeasuredProfile:
     losses: np.ndarray
     second_moments: np.ndarray
     points: int
+    replicas: np.ndarray | None = None
 
     @property
     def shift(self) -> float:
@@ -222,6 +235,7 @@ class Suggestions:
         borders: of two experts: by halves over timesteps, by halves over log-SNR, those of others.
         steps: timesteps of sampling by the profile, falling; fewer than asked for where some snap together.
         uniform_steps: the same number of uniform ones.
+        intervals: section → intervals of its numbers; empty where errors are unknown.
     """
 
     asked: Options
@@ -232,6 +246,7 @@ class Suggestions:
     borders: list[Border]
     steps: list[int]
     uniform_steps: list[int]
+    intervals: dict[str, list[Interval]]
 
     @property
     def border(self) -> Border:
@@ -254,15 +269,27 @@ class Suggestions:
         losses, schedule = measured.losses, measured.schedule
         slots = equal_sums(losses * measured.in_space(LOSSES[asked.space]), asked.slots)
         uniform_steps = sampling_timesteps(asked.steps, schedule.timesteps)
+        gamma, found = even_gamma(losses, schedule), borders(losses, schedule)
+        which = get_args(Halves).index(asked.halves)
         return cls(
             asked,
             measured,
             slots,
             density_of(measured, slots, asked.density),
-            even_gamma(losses, schedule),
-            borders(losses, schedule),
+            gamma,
+            found,
             spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
             uniform_steps,
+            {}
+            if measured.replicas is None
+            else intervals(
+                measured.replicas,
+                schedule,
+                measured.in_space(LOSSES[asked.space]),
+                [one.first for one in slots][1:],
+                (gamma.gamma, lambda redrawn: even_gamma(redrawn, schedule, COARSE).gamma),
+                (found[which].timestep, lambda redrawn: halves_at(asked.halves, redrawn, schedule).timestep(schedule)),
+            ),
         )
 
 
