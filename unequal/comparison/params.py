@@ -21,7 +21,7 @@ class ComparisonParams(Scored):
     comparison: Comparison
     pilot: Pilot
     plans: dict[Name, Plan] = Field(default={}, description="how arms continue the base, in groups of timesteps or not")
-    study: dict[Name, tuple[Name, ...] | Name | int | float | bool] = Field(
+    study: dict[Name, tuple[Name, ...] | tuple[tuple[int, ...], ...] | Name | int | float | bool] = Field(
         default={}, description="settings of stages in stages.yaml, which check them further"
     )
 

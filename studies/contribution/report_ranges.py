@@ -1,0 +1,90 @@
+"""The comparison's page, with what ranges of timesteps contribute to enlarged images."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
+from unequal.comparison.results import file_of
+from unequal.pipeline.stage import Run, stage
+from unequal.report.formatting import label, mean_and_sd
+from unequal.report.page import Table
+
+QUALITIES = {"psnr": "PSNR in dB", "colour_shift": "colour shift", "hue": "hue deviation in degrees"}
+#: Decibels above bilinear enlargement without which a model's errors say nothing about timesteps.
+HEADROOM = 1.0
+RUNS = {
+    "bilinear": "bilinear enlargement",
+    "unchanged": "the model",
+    "oracle": "true x0 in {}",
+    "error": "error injected in {}",
+}
+
+
+class RangeFigures(Figures):
+    """results/ranges/<arm>/block_<seed>.json."""
+
+    arm: str
+    block: int
+    runs: list[dict[str, Any]]
+
+
+def read_ranges(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> dict[str, list[list[dict[str, Any]]]]:
+    """Arm → runs of each block. Raises UserError where a file is missing or damaged."""
+    return {arm: [read_figures(folder / file_of(arm, block), RangeFigures)["runs"] for block in blocks] for arm in arms}
+
+
+def ranges_table(found: dict[str, list[list[dict[str, Any]]]]) -> Table:
+    """A row a run of each arm: means over blocks ± standard deviation, and the change of PSNR."""
+    rows = []
+    for arm, blocks in found.items():
+        plain = [next(run["psnr"] for run in runs if run["run"] == "unchanged") for runs in blocks]
+        for number, run in enumerate(blocks[0]):
+            same = [runs[number] for runs in blocks]
+            cells = (mean_and_sd([one[name] for one in same]) for name in QUALITIES)
+            changes = [one["psnr"] - before for one, before in zip(same, plain, strict=True)]
+            rows.append((label(arm), RUNS[run["run"]].format(run["range"]), *cells, mean_and_sd(changes)))
+    columns = ("model", "run", *QUALITIES.values(), "change of PSNR")
+    note = (
+        f"Held-out images; all steps, with noise. {verdict(found)} An oracle mends the model's own errors, which are "
+        "larger near the noise; the injected error has one size everywhere. The last step is never changed. Colour "
+        "shift is in values of 0 to 255."
+    )
+    return Table("Contribution of ranges of timesteps", columns, rows, note)
+
+
+def verdict(found: dict[str, list[list[dict[str, Any]]]]) -> str:
+    """State which models are good enough for the question."""
+    lead = {
+        arm: min(runs[1]["psnr"] - runs[0]["psnr"] for runs in blocks)  # bilinear enlargement, and the model
+        for arm, blocks in found.items()
+    }
+    able = [label(arm) for arm, decibels in lead.items() if decibels >= HEADROOM]
+    if not able:
+        return f"No model is {HEADROOM:g} dB above bilinear enlargement: these figures answer nothing."
+    return (
+        f"At least {HEADROOM:g} dB above bilinear enlargement in every block: {', '.join(able)}; others answer nothing."
+    )
+
+
+@stage(ReportSettings)
+def main(run: Run, settings: ReportSettings) -> None:
+    """Write the page."""
+    folder = run.input("results/ranges")
+
+    def own(judged: Judged) -> Extras:
+        found = read_ranges(folder, settings.comparison.arms.fresh, judged.results.complete)
+        rows = [
+            {"arm": arm, "block": block, **one}
+            for arm, blocks in found.items()
+            for block, runs in zip(judged.results.complete, blocks, strict=True)
+            for one in runs
+        ]
+        return Extras([ranges_table(found)], rows={"ranges": rows})
+
+    write_report(run, settings, own)
+
+
+if __name__ == "__main__":
+    main()

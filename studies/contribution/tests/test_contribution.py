@@ -1,0 +1,109 @@
+"""Oracle and injected errors in ranges of timesteps against closed forms; hue and the page's table."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from studies.contribution.measure_ranges import Ranges, changed_samples, chroma, hue_deviation, quality
+from studies.contribution.report_ranges import ranges_table
+from unequal.diffusion.posterior import posterior
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+
+SCHEDULE = NoiseSchedule.named("cosine", 20)
+SHAPE = (2, 3, 4, 4)
+
+
+def drawn(seed: int) -> Tensor:
+    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(seed))
+
+
+def samples(predicted: Tensor, ranges: Ranges, error: float = 0.5) -> Tensor:
+    def predict(x_t: Tensor, t: int) -> Tensor:
+        return predicted.repeat(len(x_t) // len(predicted), 1, 1, 1)
+
+    truth, unit = torch.zeros(SHAPE), torch.full(SHAPE, error)
+    noise = partial(torch.zeros, SHAPE)
+    return changed_samples(predict, truth, unit, drawn(1), lambda step: noise(), SCHEDULE, ranges.of(20))
+
+
+def test_a_constant_prediction_comes_out_of_every_run() -> None:
+    """Whatever was before the last step, which is never changed, its predicted x0 comes out."""
+    ranges = Ranges(images=2, ranges=((2, 2), (5, 20)), injected=1.0)
+    found = samples(torch.ones(SHAPE), ranges)
+    assert found.shape == (5, *SHAPE)
+    torch.testing.assert_close(found, torch.ones(5, *SHAPE), atol=1e-5, rtol=0)
+
+
+def test_changes_reach_the_image_by_the_posterior_s_coefficients() -> None:
+    """A model that answers x_t itself passes on what a range has left; every step is linear and known."""
+
+    def predict(x_t: Tensor, t: int) -> Tensor:
+        return x_t
+
+    truth, start = drawn(2).clamp(-1, 1), drawn(3)
+    unchanged, oracle, error = changed_samples(
+        predict,
+        truth,
+        torch.ones(SHAPE),
+        start,
+        lambda step: torch.zeros(SHAPE),
+        SCHEDULE,
+        Ranges(images=2, ranges=((2, 20),), injected=1.0).of(20),
+    )
+    found = posterior(SCHEDULE)
+    x = x_error = start.double()
+    plain = start.double()
+    for t in range(19, -1, -1):
+        from_x0, from_x_t = float(found.x0[t]), float(found.x_t[t])
+        plain = (from_x0 + from_x_t) * plain
+        x = from_x0 * (truth.double() if t else x) + from_x_t * x
+        x_error = from_x0 * (x_error + (1.0 if t else 0.0)) + from_x_t * x_error
+    for one, known in ((unchanged, plain), (oracle, x), (error, x_error)):
+        torch.testing.assert_close(one.double(), known, atol=1e-4, rtol=1e-4)
+
+
+def turned(image: Tensor, degrees: float) -> Tensor:
+    """An image whose colours are rotated by an angle around the grey axis."""
+    a, b = chroma(image)
+    grey, angle = image.double().mean(1), math.radians(degrees)
+    a, b = a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle)
+    red = grey + 2 / 3 * a
+    green = grey - a / 3 + b / math.sqrt(3)
+    return torch.stack([red, green, 3 * grey - red - green], dim=1)
+
+
+@pytest.mark.parametrize("degrees", [0.0, 10.0, -60.0, 170.0])
+def test_hue_deviates_by_the_angle_that_colours_are_turned(degrees: float) -> None:
+    truth = drawn(4)
+    found = hue_deviation(turned(truth, degrees), truth)
+    assert found.tolist() == pytest.approx([abs(degrees)] * 2, abs=1e-6)
+    # Neither brightness nor saturation is a hue.
+    assert hue_deviation(0.5 * truth + 0.2, truth).tolist() == pytest.approx([0, 0], abs=1e-5)
+
+
+def test_quality_of_a_shifted_image() -> None:
+    found = quality(drawn(5) + 0.1, drawn(5))
+    assert found["colour_shift"] == pytest.approx(12.75, rel=1e-5)
+    assert found["psnr"] == pytest.approx(20 * math.log10(255 / 12.75), rel=1e-5)
+
+
+@pytest.mark.parametrize("pair", [(1, 1), (5, 4), (3, 21)])
+def test_ranges_without_a_step_to_change_are_refused(pair: tuple[int, int]) -> None:
+    with pytest.raises(UserError, match=r"study.ranges: \[.*\]; allowed: rising, from 2 to 20 at its end"):
+        Ranges(images=2, ranges=(pair,), injected=1.0).of(20)
+
+
+@pytest.mark.parametrize(("lead", "said"), [(1.5, "in every block: epsilon; others"), (0.5, "answer nothing")])
+def test_the_table_says_which_models_can_answer(lead: float, said: str) -> None:
+    runs = [
+        {"run": "bilinear", "range": None, "psnr": 20.0, "colour_shift": 0.0, "hue": 5.0},
+        {"run": "unchanged", "range": None, "psnr": 20.0 + lead, "colour_shift": 2.0, "hue": 6.0},
+        {"run": "oracle", "range": [1, 10], "psnr": 22.0, "colour_shift": 1.0, "hue": 4.0},
+    ]
+    table = ranges_table({"epsilon": [runs, runs]})
+    assert said in table.note
+    assert [row[1] for row in table.rows] == ["bilinear enlargement", "the model", "true x0 in [1, 10]"]
