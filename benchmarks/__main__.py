@@ -52,7 +52,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "pipeline_colour": lambda: sampling.pipelines(colour(), device, 5, 8, 5),
         "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),
         "experts_colour": lambda: experts(COLOUR, device, 4, 10, 5),
-        "profile": lambda: profile.measure(small_profile(digits()), device, 5),
+        "profile": lambda: profile.measure(digits(), device, 5, images=8),
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
         "shares": lambda: steps.shares(params_of(DIGITS, device), device, 50, 3),
         "own_loop": lambda: steps.own_loop(params_of(DIGITS, device), device, 20, 7),
@@ -92,11 +92,6 @@ def compiled(params: Params) -> Params:
     """With everything that makes a GPU faster and changes results by rounding alone."""
     runtime = params.runtime.model_copy(update={"channels_last": True})
     return training.compiled(params.model_copy(update={"runtime": runtime}))
-
-
-def small_profile(params: Params) -> Params:
-    """A profile of a few draws a timestep."""
-    return params.model_copy(update={"profile": params.profile.model_copy(update={"images": 8})})
 
 
 def one_thread() -> None:

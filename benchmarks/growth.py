@@ -38,11 +38,6 @@ def of_steps(params: Params, device: torch.device) -> dict[str, Work]:
     return {str(steps): sampling(params, device, 1, steps) for steps in (10, 20, 40)}
 
 
-def of_groups(params: Params, device: torch.device) -> dict[str, Work]:
-    """Sampling with experts for more and more groups, unpruned: the same network at every step."""
-    return {str(groups): sampling(params, device, groups, 20) for groups in (1, 4, 16)}
-
-
 def sampling(params: Params, device: torch.device, groups: int, steps: int) -> Work:
     """A batch of samples by so many experts."""
     chosen = params.groups.model_copy(update={"ids": list(range(groups))})
@@ -118,10 +113,11 @@ def wall_times_of(work: Mapping[str, Work], rounds: int, device: torch.device) -
 def measure(params_file: Path, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
     """Seconds by size of everything that can grow."""
     params = comparable(Params.read(params_file), device, None)
+    groups = {str(count): sampling(params, device, count, 20) for count in (1, 4, 16)}
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "sampling steps": times_of(of_steps(params, device), rounds, device),
-            "groups": times_of(of_groups(params, device), rounds, device),
+            "groups": times_of(groups, rounds, device),
             "timesteps": times_of(of_timesteps(params, device), rounds, device),
             "image size": times_of(of_image_size(params, device, Path(folder)), rounds, device),
         }

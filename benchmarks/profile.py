@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from benchmarks.timing import effort
 from unequal.cli.architecture import spec_of
 from unequal.diffusion.predictions import add_noise
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
@@ -23,11 +22,6 @@ from unequal.settings.params import Params
 IMAGES = 1000
 
 
-def noisy_batches(draws: Draws, schedule: NoiseSchedule, size: int) -> list[tuple[Tensor, Tensor]]:
-    """All that the network is asked in a profile, (x_t, t) in full batches."""
-    return [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t, _ in draws.batches(size)]
-
-
 @torch.no_grad()
 def forward_passes(net: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> None:
     """The network's answers alone."""
@@ -35,16 +29,17 @@ def forward_passes(net: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> None
         net(x_t, t)
 
 
-def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any]:
-    """Times of both, in turns, and the share of the forward passes."""
+def measure(params: Params, device: torch.device, repeats: int, images: int | None = None) -> dict[str, Any]:
+    """Times of both, in turns, and the share of the forward passes; `images`: draws a timestep, None as in `params`."""
     size, channels = params.data.image_size, params.data.channels
     schedule = params.schedule.tables().to(device)
     net = build_network(params.network, spec_of(params))
     net.to(device)
-    images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
-    draws = Draws.of(images, schedule.timesteps, params.profile.images, params.seed, device)
+    pixels = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
+    draws = Draws.of(pixels, schedule.timesteps, images or params.profile.images, params.seed, device)
     denoiser = Denoiser(net, spec_of(params))
-    batches = noisy_batches(draws, schedule, params.profile.batch_size)
+    drawn = draws.batches(params.profile.batch_size)
+    batches = [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t, _ in drawn]
     forward_passes(net, batches[:2])
     whole, bare = [], []
     for _ in range(repeats):
@@ -55,7 +50,7 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
         "forward_seconds": bare,
         "profile_seconds": whole,
         "timesteps": schedule.timesteps,
-        "images_per_timestep": params.profile.images,
+        "images_per_timestep": images or params.profile.images,
         "batch_size": params.profile.batch_size,
         "image": [channels, size, size],
     }

@@ -136,13 +136,8 @@ def refuse_other_conditions(folder: Path, scores: Mapping[int, Mapping[int, Mapp
                 )
 
 
-def families(found: Found) -> list[Family]:
-    """Every number of calls is a family: its ways against the control, by the variance of all within blocks."""
-    return [family(found, calls) for calls in found.sweep.calls]
-
-
 def family(found: Found, calls: int) -> Family:
-    """One number of calls."""
+    """Judge one number of calls: its ways against the control, by the variance of all within blocks."""
     sweep, blocks = found.sweep, found.blocks(calls)
     control = sweep.control.name
     judged = judge([blocks.contrast(way, control) for way in sweep.compared], sweep.delta)

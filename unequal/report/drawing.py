@@ -271,7 +271,8 @@ def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     axes = figure.subplots()
     drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
     height, width = drawn[0].shape[0], max(row.shape[1] for row in drawn)
-    drawn = [widened(row, width) for row in drawn]
+    around = [(0, 0)] * (drawn[0].ndim - 2)
+    drawn = [np.pad(row, [(0, 0), (0, width - row.shape[1]), *around], constant_values=255) for row in drawn]
     gap = max(1, height // 8)
     separator = np.full((gap, *drawn[0].shape[1:]), 255, np.uint8)
     wall = np.concatenate([part for row in drawn for part in (row, separator)][:-1])
@@ -281,11 +282,6 @@ def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     axes.tick_params(length=0)
     axes.grid(False)
     axes.spines[:].set_visible(False)
-
-
-def widened(row: np.ndarray, width: int) -> np.ndarray:
-    """A row of pictures [H, w, …] as wide as another, white where it has fewer."""
-    return np.pad(row, [(0, 0), (0, width - row.shape[1]), *[(0, 0)] * (row.ndim - 2)], constant_values=255)
 
 
 def mosaic_row(images: np.ndarray) -> np.ndarray:

@@ -349,15 +349,10 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         "features": f"{scores['features']} of {scores['extractor']}{accurate}{singular}",
         "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
         "sampling seeds": f"{seeds}{spread}",
-        "sampling": f"{solver_of(sampling)}, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
-        f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+        "sampling": f"{SOLVERS[sampling.get('solver', 'ddim')]}, {steps} steps, {sampling['spacing']} spacing, "
+        f"η = {sampling['eta']:g}, predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
         "computed on": f"{scores['device']}, in fp32: {scores['fp32']}",
     }
-
-
-def solver_of(sampling: Mapping[str, Any]) -> str:
-    """Name of the solver in settings of sampling; DDIM if they name none."""
-    return SOLVERS[sampling.get("solver", "ddim")]
 
 
 def data_condition(data: Mapping[str, Any]) -> str:

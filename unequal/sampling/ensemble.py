@@ -89,7 +89,9 @@ class Ensemble:
         if resident is None:
             resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
         loaded = [load_denoiser(one, device, select, resident, load_any_model) for one in folders]
-        experts = [Expert(denoiser, whole_range(record) if single else record) for denoiser, record in loaded]
+        if single:  # it answers for every timestep, also those that it was not fine-tuned on
+            loaded = [(net, one.changed(first=0, last=one.spec.timesteps - 1, stride=1)) for net, one in loaded]
+        experts = [Expert(denoiser, record) for denoiser, record in loaded]
         return cls(experts, resident)
 
     def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool = False) -> Self:
@@ -302,8 +304,3 @@ def bytes_of_weights(folder: Path) -> int:
 def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:
     """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, *shape] on the CPU."""
     return torch.stack([torch.randn(tuple(shape), generator=torch_generator("cpu", *key, i)) for i in ids])
-
-
-def whole_range(record: ModelRecord) -> ModelRecord:
-    """A model sampled alone answers for every timestep, also those that it was not fine-tuned on."""
-    return record.changed(first=0, last=record.spec.timesteps - 1, stride=1)

@@ -70,7 +70,7 @@ def slots(found: Suggestions) -> Section:
         (str(number), f"{one.first} … {one.last}", f"{snr[one.first]:.1f} … {snr[one.last]:.1f}", f"{share:.1%}")
         for number, (one, share) in enumerate(zip(found.slots, shares, strict=True), 1)
     ]
-    equal = equal_ranges(len(losses), count).shares_of(losses)
+    equal = Partition([(0, len(losses) - 1)]).split(count).shares_of(losses)
     return Section(
         f"{count} slots of equal loss in {space}",
         [("slot", "timesteps", "SNR in dB", "share of loss"), *rows],
@@ -79,11 +79,6 @@ def slots(found: Suggestions) -> Section:
         "Slots even out losses, not gradients; draws that are stratified by them change what is learned unless they "
         "are weighted back.",
     )
-
-
-def equal_ranges(timesteps: int, count: int) -> Partition:
-    """Ranges of equally many timesteps, or one more."""
-    return Partition([(0, timesteps - 1)]).split(count)
 
 
 def density(found: Suggestions) -> Section:

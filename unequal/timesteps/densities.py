@@ -212,11 +212,6 @@ def gaussian_target(timesteps: int, mean: float, std: float) -> np.ndarray:
     return bell / bell.sum()
 
 
-def mixed_with_uniform(probabilities: np.ndarray, uniform_share: float) -> np.ndarray:
-    """q = u/T + (1 − u)·q̂: every timestep keeps a share u of its uniform probability."""
-    return uniform_share / len(probabilities) + (1 - uniform_share) * probabilities
-
-
 def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) -> Changing:
     """Paper 2's schedule (2404.07946): p_s = (1 − λ)·uniform + λ·q, λ = min(1, images trained on/ramp).
 
@@ -231,7 +226,7 @@ def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) ->
         raise UserError(
             f"a ramp of {ramp_images} images with a uniform share of {uniform_share}; allowed: above 0, and in [0, 1)"
         )
-    goal = mixed_with_uniform(target, uniform_share)
+    goal = uniform_share / len(target) + (1 - uniform_share) * target
 
     def at(images_trained: int) -> np.ndarray:
         share = min(1.0, images_trained / ramp_images)

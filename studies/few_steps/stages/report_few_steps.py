@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from studies.few_steps.findings import CONTROL, FIRST, Family, Found, families, first, read_again, read_found
+from studies.few_steps.findings import CONTROL, FIRST, Family, Found, family, first, read_again, read_found
 from studies.few_steps.findings import confirmed as on_fresh_bases
 from studies.few_steps.params import Sweep
 from unequal.comparison.figures import WIDTH
@@ -135,7 +135,8 @@ def main(run: Run, settings: Settings) -> None:
     """Write the study's page and its findings."""
     found = read_found(run.input("results/scores"), settings.sweep)
     again = read_again(run.input("results/again"), run.input("results/first.json"), settings.sweep)
-    judged, confirmed = families(found), on_fresh_bases(found, again)
+    judged = [family(found, calls) for calls in settings.sweep.calls]
+    confirmed = on_fresh_bases(found, again)
     calls = Drawing(
         "calls",
         (1.2 * WIDTH, 4.2),

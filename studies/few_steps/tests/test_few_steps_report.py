@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from html_tables import uneven_tables
 from stage_project import write_params
 
-from studies.few_steps.findings import confirmed, families, first, read_again, read_found
+from studies.few_steps.findings import confirmed, family, first, read_again, read_found
 from studies.few_steps.params import Sweep
 from studies.few_steps.stages import name_first, report_few_steps
 from unequal.errors import UserError
@@ -56,11 +56,11 @@ def scores(project: Path) -> Path:
 
 def test_ways_are_judged_against_the_control_with_as_many_calls(scores: Path) -> None:
     found = read_found(scores / "results/scores", SWEEP)
-    for family in families(found):
-        words = {way: one.word for way, one in family.found.items()}
+    for judged in (family(found, calls) for calls in SWEEP.calls):
+        words = {way: one.word for way, one in judged.found.items()}
         assert words == dict.fromkeys(SWEEP.compared, SAME) | {"dpm_solver_2m_edm": BETTER, "heun_uniform": WORSE}
-        assert family.found["heun_uniform"].change == pytest.approx(np.expm1(0.5), abs=0.05)
-        assert family.repeated.word == SAME
+        assert judged.found["heun_uniform"].change == pytest.approx(np.expm1(0.5), abs=0.05)
+        assert judged.repeated.word == SAME
     assert {first(found, calls) for calls in SWEEP.calls} == {"dpm_solver_2m_edm"}
     assert read_json(scores / "results/first.json")["first"]["15"] == "dpm_solver_2m_edm"
 
