@@ -27,6 +27,8 @@ HARNESS = ("unequal.pipeline", "unequal.processes")
 #: Distributions whose modules are named otherwise.
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 DIGEST_CHARACTERS = 16
+#: Folders into which packages are installed.
+INSTALLED = ("site-packages", "dist-packages")
 #: Fields that change nothing that a program does: how a string is prefixed, comments about types, and whether a
 #: name is read or set, which follows from where it stands.
 MEANINGLESS = {"kind", "type_comment", "type_ignores", "ctx"}
@@ -178,6 +180,8 @@ def is_library(name: str, root: Path) -> bool:
     """Say whether a module comes neither from the project nor with Python."""
     top = name.split(".")[0]
     ours = (root / top).is_dir() or (root / f"{top}.py").is_file()
+    if root.name in INSTALLED:  # libraries lie next to an installed wheel
+        ours = top == __name__.split(".")[0]
     return not ours and top not in sys.stdlib_module_names
 
 

@@ -228,3 +228,15 @@ def test_packages_hold_no_code_but_what_they_need(file: Path):
     needs = re.search(r"^needs\(__name__(, \"\w+\")+\)$", source, re.MULTILINE)
     allowed = f"from unequal.errors import needs\n{needs[0]}" if needs else ""
     assert canonical(source) == canonical(allowed)
+
+
+def test_libraries_next_to_an_installed_wheel_are_libraries(tmp_path: Path):
+    root = tmp_path / "site-packages"
+    for name, text in {"unequal/draw.py": "import numpy\nimport unequal.shape\n", "unequal/shape.py": ""}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "numpy").mkdir()
+    (root / "numpy/__init__.py").write_text("import numpy.core\n")
+    found = fingerprint(root / "unequal/draw.py", root)
+    assert list(found["modules"]) == ["unequal/draw.py", "unequal/shape.py"]
+    assert list(found["libraries"]) == ["numpy"]
