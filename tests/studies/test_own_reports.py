@@ -22,6 +22,7 @@ HEADS = {
     "wins": {"shares": [0.5, 0.3, 0.2], "kept_lead": 0.8, "starts": [0, 400]}
     | {part: [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]] for part in ("first", "last")},
 }
+RUN = {"range": None, "colour_shift": 1.0, "hue": 2.0}
 
 
 def write_figures(params):
@@ -48,6 +49,8 @@ def write_figures(params):
                 Path(f"results/trainings/{arm}/block_{block}.json"),
                 {"images": 1000, "groups": [{"first": low, "last": high} | facts for low, high in groups]},
             )
+            runs = [RUN | {"run": "bilinear", "psnr": 20.0}, RUN | {"run": "unchanged", "psnr": 22.0 * level}]
+            write_json(Path(f"results/ranges/{arm}/block_{block}.json"), {"arm": arm, "block": block, "runs": runs})
             heads = HEADS | {"arm": arm, "block": block, "curves": [losses] * 3}
             write_json(Path(f"results/heads/{arm}/block_{block}.json"), heads)
     write_pilot(Path("results"), *comparison.judged)
@@ -59,6 +62,7 @@ def write_figures(params):
     ("program", "pictures", "rows"),
     [
         ("boundary.report_borders", {"boundaries"}, "borders"),
+        ("contribution.report_ranges", set(), "ranges"),
         ("curricula.report_ease", {"ease", "samplers"}, "ease"),
         ("predictions.report_heads", {"errors", "winners"}, "swaps"),
     ],
