@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.ticker import EngFormatter
 from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
@@ -24,6 +23,7 @@ from unequal.models.backbones.backbone import backbone_of, count_cost, training_
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
+from unequal.report.formatting import with_prefix
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
@@ -245,10 +245,6 @@ def largest_model(works: list[Work]) -> float:
     return max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
 
 
-#: 8.13e9 → `8.13 G`.
-figure = EngFormatter(places=2)
-
-
 def readable(seconds: float) -> str:
     """Seconds, minutes or hours."""
     for unit, length in (("h", 3600), ("min", 60)):
@@ -284,7 +280,7 @@ def brief(params: Params) -> str:
     measured, start = measured_rates(params, net, device), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     return (
-        f"{figure(parameters)}parameters, {figure(macs)}FLOPs in all; on this machine's {device.type} about "
+        f"{with_prefix(parameters)} parameters, {with_prefix(macs)} FLOPs in all; on this machine's {device.type} about "
         f"{readable(seconds)}, one stage after another, and {memory / 1e9:.1f} GB for a training"
     )
 
