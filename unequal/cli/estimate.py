@@ -215,10 +215,10 @@ def parameters_lines(params: ExpertParams, net: nn.Module) -> str:
     """Parameters of the experts on a disk and a step; pruned ones, if they shrink as FLOPs do."""
     groups, one = Limits.of(params.schedule, params.groups), sum(part.numel() for part in net.parameters())
     limits = [group.limit_ratio for group in groups.groups]
-    pruned, mean = figure(sum(limits) * one).strip(), figure(groups.mean * one).strip()
+    pruned, mean = with_prefix(sum(limits) * one), with_prefix(groups.mean * one)
     return (
         f"Parameters of {len(limits)} experts on disk (their sum) and a step (mean over timesteps, as paper 3 counts): "
-        f"unpruned {figure(len(limits) * one).strip()} and {figure(one).strip()};\n"
+        f"unpruned {with_prefix(len(limits) * one)} and {with_prefix(one)};\n"
         f"pruned, if parameters shrink as FLOPs do, {pruned} and {mean}."
     )
 
@@ -280,8 +280,8 @@ def brief(params: Params) -> str:
     measured, start = measured_rates(params, net, device), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     return (
-        f"{with_prefix(parameters)} parameters, {with_prefix(macs)} FLOPs in all; on this machine's {device.type} about "
-        f"{readable(seconds)}, one stage after another, and {memory / 1e9:.1f} GB for a training"
+        f"{with_prefix(parameters)} parameters, {with_prefix(macs)} FLOPs in all; on this machine's {device.type} "
+        f"about {readable(seconds)}, one stage after another, and {memory / 1e9:.1f} GB for a training"
     )
 
 
