@@ -5,7 +5,7 @@ are on disk before the network is loaded. The second model is loaded after the f
 """
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -19,6 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unequal.code import fingerprint
+from unequal.data.folders import first_names
 from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
@@ -222,9 +223,18 @@ def labels_of(family: Family, images: dict[SplitName, ImageFolder]) -> dict[Spli
         else:
             raise UserError(
                 f"{one.folder}: the {family.title} takes one of {family.classes} classes; needed: images in a "
-                "subfolder for each class, one level deep, in all folders"
+                f"subfolder for each class, one level deep, in all folders{strays_in(images.values())}"
             )
     return found
+
+
+def strays_in(folders: Iterable[ImageFolder]) -> str:
+    """Name images next to subfolders, which keep these from being classes; empty where there are none."""
+    for one in folders:
+        strays = [file for file in one.files if file.parent == one.folder]
+        if 0 < len(strays) < len(one):
+            return f"; next to subfolders of {one.folder} stands {first_names(strays)}"
+    return ""
 
 
 def tensor(labels: list[int] | None) -> Tensor | None:
