@@ -123,6 +123,8 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     condition = model.record.spec.condition
     if not isinstance(condition, LowResolution):
         raise UserError(f"{arm}: {condition.title}; allowed: one of super-resolution (network.condition)")
+    if model.record.spec.space.channels != 3:
+        raise UserError(f"{arm}: images of {model.record.spec.space.channels} channels have no hue; allowed: 3")
     if chosen.images > len(data.holdout):
         raise UserError(f"study.images: {chosen.images}; allowed: at most the {len(data.holdout)} held-out images")
     originals, ids = tensor_of(data.holdout[: chosen.images]), range(chosen.images)

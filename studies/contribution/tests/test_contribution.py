@@ -1,17 +1,27 @@
 """Oracle and injected errors in ranges of timesteps against closed forms; hue and the page's table."""
 
+import json
 import math
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
+from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import low_resolution
+from stage_project import write_params
 from torch import Tensor
 
-from studies.contribution.measure_ranges import Ranges, changed_samples, chroma, hue_deviation, quality
+from studies.contribution.measure_ranges import Ranges, changed_samples, chroma, hue_deviation, main, quality
 from studies.contribution.report_ranges import ranges_table
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.files import write_json
+from unequal.models.folder import ModelRecord, save_model
 
 SCHEDULE = NoiseSchedule.named("cosine", 20)
 SHAPE = (2, 3, 4, 4)
@@ -107,3 +117,41 @@ def test_the_table_says_which_models_can_answer(lead: float, said: str) -> None:
     table = ranges_table({"epsilon": [runs, runs]})
     assert said in table.note
     assert [row[1] for row in table.rows] == ["bilinear enlargement", "the model", "true x0 in [1, 10]"]
+
+
+def test_the_stage_measures_every_run_of_a_model(
+    project: Path,
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., ModelRecord],
+) -> None:
+    condition = low_resolution(2)
+    net = tiny_net(channels=3, condition=condition)
+    save_model(Path("artifacts/models/epsilon/block_3"), net, make_record(net, channels=3, condition=condition))
+    plain = tiny_net(channels=3)
+    save_model(Path("artifacts/models/plain/block_3"), plain, make_record(plain, channels=3))
+    write_data(Path("artifacts/data"))
+    write_params(seed=0, study={"images": 2, "ranges": [[1, 10], [25, 50]], "injected": 8.0})
+    result = CliRunner().invoke(main, ["--arm", "epsilon", "--block", "3"])
+    assert result.exit_code == 0, result.output
+    runs = json.loads(Path("results/ranges/epsilon/block_3.json").read_text())["runs"]
+    assert [(one["run"], one["range"]) for one in runs] == [
+        *(("bilinear", None), ("unchanged", None)),
+        *(("oracle", [1, 10]), ("oracle", [25, 50]), ("error", [1, 10]), ("error", [25, 50])),
+    ]
+    # A fresh network is mended most by the truth next to the data, and has nothing to lose by an error.
+    psnr = {(one["run"], str(one["range"])): one["psnr"] for one in runs}
+    assert psnr["oracle", "[1, 10]"] > psnr["unchanged", "None"]
+    for arguments, said in (
+        (("--arm", "plain", "--block", "3"), "plain: an unconditional model; allowed: one of super-resolution"),
+        (("--arm", "gone", "--block", "3"), "artifacts/models/gone/block_3"),
+    ):
+        refused = CliRunner().invoke(main, [*arguments])
+        assert refused.exit_code and said in refused.output + str(refused.exception or "")
+
+
+def write_data(folder: Path) -> None:
+    """Six colour images of 8 × 8 pixels, of which three are held out."""
+    folder.mkdir(parents=True)
+    np.save(folder / "images.npy", np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
+    facts = {"n": 6, "shape": [3, 8, 8], "range": [0, 255], "source": "made-up", "labels": None}
+    write_json(folder / "facts.json", facts | {"sha256": "0" * 64, "split": {"train": [0, 3], "holdout": [3, 6]}})
