@@ -146,7 +146,7 @@ def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
     assert capsys.readouterr().err == line.format(here=project)
     assert not Path("artifacts").exists()
     kept = [path.relative_to(project / "work") for path in (project / "work").rglob("*") if path.is_file()]
-    assert sorted(path.name for path in kept) == ["run.json", "state"]
+    assert sorted(path.name for path in kept) == ["kin.json", "run.json", "state"]
     assert Recorder.calls[-1] == ("finish", end)
 
 
@@ -307,7 +307,7 @@ def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: p
             sys.exit(143)
 
     def resumable(run: Run) -> None:
-        found.append([path.name for path in run.work.iterdir()])
+        found.append(sorted(path.name for path in run.work.iterdir()))
         for name in ("state", "more"):
             (run.work / name).touch()
         run.output("out.txt").touch()
@@ -316,7 +316,7 @@ def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: p
     assert status(resumable) == 143
     monkeypatch.setattr(shutil, "rmtree", rmtree)
     assert status(resumable) == 0
-    assert found == [["run.json"], ["run.json"]]
+    assert found == [["kin.json", "run.json"]] * 2
     assert list((project / "work").iterdir()) == []
 
 
