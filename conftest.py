@@ -1,4 +1,4 @@
-"""Fixtures that tests of the library and of studies share: a tiny network, its record, data, a project, settings."""
+"""Fixtures that tests of the library and of studies share: data, a project, settings."""
 
 import os
 import sys
@@ -13,18 +13,11 @@ import torch
 from filelock import FileLock
 from harness.starting import start_warm
 from hypothesis import settings as hypothesis_settings
-from specs import spec_of
-from torch import nn
 
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
-from unequal.models.backbones.backbone import backbone_of, count_cost
-from unequal.models.backbones.dit.backbone import config_for
-from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.backbones.unet2d.backbone import UNet2DModel, build_unet
-from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
-from unequal.settings.network import DiT, UNet2D
+from unequal.settings.network import UNet2D
 from unequal.settings.training import Runtime, Tracking, Training
 
 # Programs that tests start take one thread, as the tests do; those that are given more wait without spinning, since
@@ -36,10 +29,6 @@ hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
 
 NetworkSettings = Callable[..., UNet2D]
-DiTSettings = Callable[..., DiT]
-BuildNet = Callable[..., UNet2DModel]
-BuildDiT = Callable[..., DiffusionTransformer]
-MakeRecord = Callable[..., ModelRecord]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -111,76 +100,6 @@ def network_settings() -> NetworkSettings:
             "dropout": 0.0,
         }
         return UNet2D(**(tiny | changes))
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def tiny_net(network_settings: NetworkSettings) -> BuildNet:
-    """A tiny network for grey 8×8 images, always with the same weights."""
-
-    def build(heads: int = 1, channels: int = 1, **changes: Any) -> UNet2DModel:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            network = network_settings(**changes)
-            answers = heads * (2 if network.variance == "learned" and heads == 1 else 1)
-            return build_unet(network, 8, network.condition.input_channels(channels), answers * channels)
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def dit_settings() -> DiTSettings:
-    """Settings of a tiny transformer, any of them overridden."""
-
-    def make(**changes: Any) -> DiT:
-        tiny = {"kind": "dit", "pretrained": None, "depth": 2, "width": 16, "heads": 2, "patch": 2}
-        return DiT(**(tiny | changes))
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def tiny_dit(dit_settings: DiTSettings) -> BuildDiT:
-    """A tiny transformer for grey 8×8 images, always with the same weights, none of them 0; further words are of its
-    settings or its spec."""
-
-    def build(**changes: Any) -> DiffusionTransformer:
-        own = {name: changes.pop(name) for name in list(changes) if name in DiT.model_fields}
-        spec = spec_of(**changes, **{name: own[name] for name in ("condition", "variance") if name in own})
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            net = DiffusionTransformer(config_for(dit_settings(**own), spec))
-            for parameter in net.parameters():
-                nn.init.normal_(parameter, std=0.2)
-        return net
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def make_record() -> MakeRecord:
-    """The record of a network, any field of it or of its spec overridden."""
-
-    def make(net: nn.Module, **changes: Any) -> ModelRecord:
-        cost = count_cost(net)
-        own = {name: changes.pop(name) for name in list(changes) if name in ModelRecord.model_fields}
-        spec = spec_of(**changes)
-        facts: dict[str, Any] = {
-            "name": "tiny",
-            "spec": spec,
-            "backbone": backbone_of(net).kind,
-            "seed": 0,
-            "steps": 3,
-            "images_seen": 12,
-            "training_flops": 36 * cost.macs,
-            "macs": cost.macs,
-            "macs_with_attention": cost.macs_with_attention,
-            "parameters": cost.parameters,
-            "first": 0,
-            "last": spec.timesteps - 1,
-        }
-        return ModelRecord(**(facts | own))
 
     return make
 
