@@ -18,6 +18,13 @@ from unequal.files import read_json, write_json
 from unequal.models.folder import load_record
 
 WAYS = ["uniform", "near_noise", "slot_2"]
+PILOT = {
+    "arms": {"fresh": ["small"], "continued": []},
+    "tries": {"half": {"lr": 5e-4}, "own": {}},
+    "seeds": [7, 8],
+    "share": 0.5,
+    "chosen": {"others": "half"},
+}
 
 
 def run(program: Any, *options: Any) -> None:
@@ -33,7 +40,6 @@ def test_an_arm_goes_from_measured_densities_to_gradients_and_retraining(
     write_json(Path("artifacts/slots.json"), {"timesteps": 50, "loss": "total", "slots": [[0, 9], [10, 49]]})
     recipe = recipe_of(images=32, keep_state=True, snapshots=(16,)).model_dump(mode="json")
     gradients = {"parts": 2, "folds": 3, "single_images": 3, "mean_images": 3, "uniform_share": 0.1}
-    tries = {"half": {"lr": 5e-4}, "own": {}}
     write_params(
         seed=0,
         schedule={"name": "linear", "timesteps": 50},
@@ -43,13 +49,7 @@ def test_an_arm_goes_from_measured_densities_to_gradients_and_retraining(
         arms={"small": {"batch_size": 2, "density": "slots", "serves": "draws"}},
         gradients=gradients | {"arms": ["small"], "batch_size": 2},
         retraining={"arms": ["small"], "ways": WAYS, "images": 8, "warmup_images": 0, "lr_share": 0.5, "power": 2.0},
-        pilot={
-            "arms": {"fresh": ["small"], "continued": []},
-            "tries": tries,
-            "seeds": [7, 8],
-            "share": 0.5,
-            "chosen": {"others": "half"},
-        },
+        pilot=PILOT,
         profile={"images": 2, "batch_size": 16, "floor": "none"},
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
