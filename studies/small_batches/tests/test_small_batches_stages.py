@@ -51,7 +51,7 @@ def test_an_arm_goes_from_measured_densities_to_gradients_and_retraining(
         retraining={"arms": ["small"], "ways": WAYS, "images": 8, "warmup_images": 0, "lr_share": 0.5, "power": 2.0},
         pilot=PILOT,
         profile={"images": 2, "batch_size": 16, "floor": "none"},
-        extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1e-3},
+        extractor={"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 8, "lr": 1e-2},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
         evaluation={"samples": 20, "seeds": [0], "kid_subset": 6, "allow_singular": False},
     )
