@@ -65,11 +65,11 @@ def test_the_trees_folders_exist():
 
 
 #: Pages on all studies and on comparisons, and tests that read a study as an example.
-FOUND = (":!docs/findings.md", ":!docs/compare.md", ":!README.md", ":!tests")
+FOUND = (":!docs/findings.md", ":!docs/ideas.md", ":!docs/compare.md", ":!README.md", ":!tests")
 
 
 def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
-    """Adding or deleting a study touches no other page but those on findings."""
+    """Adding or deleting a study touches no other page but those on findings and on the papers."""
     studies = {file.relative_to(ROOT / "studies").parts[0] for file in (ROOT / "studies").rglob("params.yaml")}
     assert studies
     name = re.compile(rf"`({'|'.join(studies)})`|studies[/.]({'|'.join(studies)})\b")
