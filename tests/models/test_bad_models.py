@@ -181,7 +181,7 @@ READERS: dict[str, tuple[Stage, tuple[str, ...]]] = {
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 16, 16)], ids=str)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_model_meets_no_other_images(reader: str, shape: tuple[int, int, int]) -> None:
-    np.save("images.npy", np.zeros((24, *shape), np.uint8))
+    np.save("images.npy", np.random.default_rng(0).integers(0, 256, (24, *shape), np.uint8))
     shutil.rmtree("artifacts/data")
     data = {"source": "array", "path": "images.npy", "channels": shape[0], "image_size": shape[1], "fit": "exact"}
     prepare(Data(**data, holdout=0.25), 0, Path("artifacts/data"))
