@@ -140,7 +140,9 @@ def write_split(
     final, border = split_of(written.groups, held_out)
     if not np.array_equal(final, np.arange(len(order))):
         (target / IMAGES).rename(target / SHUFFLED)
-        written = write_images(target / IMAGES, np.load(target / SHUFFLED, mmap_mode="r"), final, shape)
+        written = write_images(
+            target / IMAGES, np.load(target / SHUFFLED, mmap_mode="r", allow_pickle=False), final, shape
+        )
         (target / SHUFFLED).unlink()
     return written, final, border
 
