@@ -43,8 +43,7 @@ class PictureFolder:
         if not folder.is_dir():
             what = "not a folder" if folder.exists() else "missing"
             raise UserError(f"{folder}: {what}; needed: a folder of images")
-        foreign: list[Path] = []
-        pictures, others = [], []
+        foreign, pictures, others = list[Path](), list[Path](), list[Path]()
         for file in files_below(folder, foreign):
             (pictures if is_picture(file) else others).append(file)
         foreign = [path for path in foreign if not path.name.startswith(".")]

@@ -17,6 +17,7 @@ from unequal.models.weights import check_finite
 from unequal.profiler.pipeline_folder import INDEX, PipelineFolder
 from unequal.settings.network import OpenAIFlags
 from unequal.settings.schedule import BetaSchedule
+from unequal.settings.strict import validate
 
 SUFFIX = ".pt"
 #: Flag → its default in guided-diffusion, for those that decide what a network answers and that no tensor shows.
@@ -96,7 +97,7 @@ def pipeline_of_file(source: str, flags: str, cache: Path) -> PipelineFolder:
     facts = path.stat()
     folder = cache / f"openai-{settings_hash([str(path.absolute()), facts.st_size, facts.st_mtime_ns, found])[:16]}"
     if not folder.exists():
-        convert(path, found, BetaSchedule(name=schedule, timesteps=steps), folder)
+        convert(path, found, validate(BetaSchedule, {"name": schedule, "timesteps": steps}, path), folder)
     return PipelineFolder.at(folder, source)
 
 

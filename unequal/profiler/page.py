@@ -108,8 +108,8 @@ def slots_table(document: Timesteps) -> Table | None:
         slots = equal_sums(losses, len(TABLE_1))
     except UserError:
         return None
-    columns = ("slot", "timesteps", "share of all timesteps")
-    rows = [
+    columns: tuple[str, ...] = ("slot", "timesteps", "share of all timesteps")
+    rows: list[tuple[str, ...]] = [
         (str(i), span(one), f"{share:.1%}") for i, (one, share) in enumerate(zip(slots, slots.shares, strict=True), 1)
     ]
     note = "Each has a tenth of the summed error of ε on training images, interpolated between measured timesteps."

@@ -97,7 +97,7 @@ class PipelineFolder:
 
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""
-        texts = kind.__module__.startswith("transformers.")
+        choices: dict[str, Any] = {"dtype" if kind.__module__.startswith("transformers.") else "torch_dtype": dtype}
         with quiet(transformers=True):
             net = load_whole(
                 kind,
@@ -105,7 +105,7 @@ class PipelineFolder:
                 f"{self.name}: {part}",
                 subfolder=part,
                 local_files_only=True,
-                **{"dtype" if texts else "torch_dtype": dtype},
+                **choices,
             )
         return net.eval().requires_grad_(False)
 

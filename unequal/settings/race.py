@@ -202,7 +202,7 @@ FIXED_HORIZON = (
 
 def first_reason(error: Any) -> str:
     """The first complaint of a validation."""
-    first = error.errors()[0] if hasattr(error, "errors") else {"msg": str(error), "loc": ()}
+    first: dict[str, Any] = error.errors()[0] if hasattr(error, "errors") else {"msg": str(error), "loc": ()}
     place = ".".join(map(str, first["loc"]))
-    message = first["msg"].removeprefix("Value error, ")
+    message = str(first["msg"]).removeprefix("Value error, ")
     return f"{place}: {message}" if place else message

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_ranges_without_a_step_to_change_are_refused(pair: tuple[int, int]) -> N
 
 @pytest.mark.parametrize(("lead", "said"), [(1.5, "in every block: epsilon; others"), (0.5, "answer nothing")])
 def test_the_table_says_which_models_can_answer(lead: float, said: str) -> None:
-    runs = [
+    runs: list[dict[str, Any]] = [
         {"run": "bilinear", "range": None, "psnr": 20.0, "colour_shift": 0.0, "hue": 5.0},
         {"run": "unchanged", "range": None, "psnr": 20.0 + lead, "colour_shift": 2.0, "hue": 6.0},
         {"run": "oracle", "range": [1, 10], "psnr": 22.0, "colour_shift": 1.0, "hue": 4.0},
