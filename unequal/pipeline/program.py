@@ -224,8 +224,13 @@ def errors_reported(name: str) -> Iterator[None]:
 
 
 def report_stop(name: str) -> None:
-    """Print where the stage was stopped; of processes that share it, the first does."""
-    if rank() == 0:
+    """Print where the stage was stopped; of processes that share it, the first does.
+
+    Where another one has failed, its reason is all there is to say.
+    """
+    common = folder()
+    failed = common is not None and any(common.glob("failure-*"))
+    if rank() == 0 and not failed:
         with suppress(OSError):
             say(f"{name}: {stop_line()}", err=True)
 
