@@ -33,6 +33,8 @@ QUOTED = 200
 #: Headers that an endpoint gets, with those by which openai's library knows its own requests; OpenAI gets all.
 SENT = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
 OF_LIBRARY = "x-stainless-"
+#: Libraries whose errors say that a connection failed.
+HTTP_LIBRARIES = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 #: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
 PASSING = (408, 409, 425, 429)
 
@@ -154,13 +156,21 @@ class LanguageModel:
                 return completion_in(body)
         except (openai.APITimeoutError, TimeoutError):
             raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
-        except openai.APIConnectionError as error:
-            raise Unreachable(f"no connection ({self.quoted(error.__cause__ or error)})") from None
+        except openai.APIConnectionError as error:  # some versions wrap what a hook raises
+            raise self.connection_error(error.__cause__ or error) from None
         except Exception as error:
-            # The second one is the HTTP library's, of which openai has had several: there is no one class to name.
-            if not isinstance(error, UnicodeError) and type(error).__name__ != "InvalidURL":
-                raise
-            raise UserError(f"pruning: {plain(self.settings.base_url)}: no address ({self.quoted(error)})") from None
+            raise self.connection_error(error) from None
+
+    def connection_error(self, error: BaseException) -> BaseException:
+        """What to raise for an error while connected: a verdict as it is; a host that is none; or nobody there."""
+        if isinstance(error, Failed | Refused | UserError):
+            return error
+        # The second one is the HTTP library's, of which openai has had several: there is no one class to name.
+        if isinstance(error, UnicodeError) or type(error).__name__ == "InvalidURL":
+            return UserError(f"pruning: {plain(self.settings.base_url)}: no address ({self.quoted(error)})")
+        if type(error).__module__.partition(".")[0] in HTTP_LIBRARIES:
+            return Unreachable(f"no connection ({self.quoted(error)})")
+        return error
 
     def strip_headers(self, request: Any) -> None:
         """Remove what openai adds from the environment, an organization's name for instance, unless it is OpenAI's."""
