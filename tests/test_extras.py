@@ -109,10 +109,11 @@ def test_a_package_names_what_its_modules_import(package: Path):
 
 
 def named(package: Path) -> list[str]:
-    file = package / "__init__.py"
-    nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
+    """Libraries that a package, or one of its modules before it imports them, says it needs."""
+    nodes = [node for file in package.glob("*.py") for node in ast.parse(file.read_text(encoding="utf-8")).body]
     calls = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
-    return [ast.literal_eval(one) for call in calls for one in call.args[2:]]
+    needed = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "needs"]
+    return [ast.literal_eval(one) for call in needed for one in call.args[2:]]
 
 
 def test_a_library_that_is_named_comes_with_the_extra_that_is_named():

@@ -4,9 +4,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tqdm import tqdm
-
+from unequal.errors import needs
 from unequal.processes import rank
+
+needs(__name__, "pipeline", "tqdm")
+from tqdm import tqdm  # noqa: E402
 
 SECONDS_BETWEEN = 30.0
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, uint8
 
-from unequal.errors import UserError
+from unequal.errors import UserError, needs
 from unequal.files import json_or_none, settle, sync, write_json
+
+needs(__name__, "pipeline", "safetensors")
+from safetensors import SafetensorError, safe_open  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 
 #: Entry of a file's metadata, and what it holds.
 SAVED, FACTS, DIGEST = "saved", "facts", "digest"

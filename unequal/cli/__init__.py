@@ -2,4 +2,4 @@
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "click", "matplotlib", "PIL", "pydantic", "safetensors")
+needs(__name__, "pipeline", "click", "matplotlib", "PIL", "pydantic", "safetensors", "yaml")

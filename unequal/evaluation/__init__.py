@@ -2,4 +2,4 @@
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "pydantic", "safetensors", "torch_fidelity", "tqdm")
+needs(__name__, "pipeline", "pydantic", "safetensors", "scipy", "torch_fidelity", "tqdm")
