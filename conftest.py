@@ -1,6 +1,7 @@
 """Fixtures that tests of the library and of studies share: data, a project, settings."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
 from harness.starting import start_warm
 from hypothesis import settings as hypothesis_settings
+from specs import spec_of
+from torch import nn
 
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
+from unequal.models.backbones.backbone import backbone_of, count_cost
+from unequal.models.backbones.unet2d.backbone import build_unet
+from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Runtime, Tracking, Training
@@ -28,7 +35,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
 
+# Tests send it: `nohup` must not have the programs that they start ignore it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 NetworkSettings = Callable[..., UNet2D]
+BuildNet = Callable[..., UNet2DModel]
+MakeRecord = Callable[..., ModelRecord]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -175,3 +187,44 @@ def module_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The working directory of all tests of a module, for what is made once and read by each of them."""
     with working_in(tmp_path_factory.mktemp("project")) as folder:
         yield folder
+
+
+@pytest.fixture(scope="session")
+def tiny_net(network_settings: NetworkSettings) -> BuildNet:
+    """A tiny network for grey 8×8 images, always with the same weights."""
+
+    def build(heads: int = 1, channels: int = 1, **changes: Any) -> UNet2DModel:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            network = network_settings(**changes)
+            answers = heads * (2 if network.variance == "learned" and heads == 1 else 1)
+            return build_unet(network, 8, network.condition.input_channels(channels), answers * channels)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def make_record() -> MakeRecord:
+    """The record of a network, any field of it or of its spec overridden."""
+
+    def make(net: nn.Module, **changes: Any) -> ModelRecord:
+        cost = count_cost(net)
+        own = {name: changes.pop(name) for name in list(changes) if name in ModelRecord.model_fields}
+        spec = spec_of(**changes)
+        facts: dict[str, Any] = {
+            "name": "tiny",
+            "spec": spec,
+            "backbone": backbone_of(net).kind,
+            "seed": 0,
+            "steps": 3,
+            "images_seen": 12,
+            "training_flops": 36 * cost.macs,
+            "macs": cost.macs,
+            "macs_with_attention": cost.macs_with_attention,
+            "parameters": cost.parameters,
+            "first": 0,
+            "last": spec.timesteps - 1,
+        }
+        return ModelRecord(**(facts | own))
+
+    return make

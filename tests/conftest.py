@@ -18,10 +18,8 @@ from torch import nn
 from watched import noting
 
 from unequal.data.prepared import PreparedData
-from unequal.models.backbones.backbone import backbone_of, count_cost
 from unequal.models.backbones.dit.backbone import config_for
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.models.folder import ModelRecord
 from unequal.settings.network import DiT, UNet2D
 
@@ -86,20 +84,6 @@ def small_inputs(project: Path, inputs_made_once: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_net(network_settings: NetworkSettings) -> BuildNet:
-    """A tiny network for grey 8×8 images, always with the same weights."""
-
-    def build(heads: int = 1, channels: int = 1, **changes: Any) -> UNet2DModel:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            network = network_settings(**changes)
-            answers = heads * (2 if network.variance == "learned" and heads == 1 else 1)
-            return build_unet(network, 8, network.condition.input_channels(channels), answers * channels)
-
-    return build
-
-
-@pytest.fixture(scope="session")
 def dit_settings() -> DiTSettings:
     """Settings of a tiny transformer, any of them overridden."""
 
@@ -126,30 +110,3 @@ def tiny_dit(dit_settings: DiTSettings) -> BuildDiT:
         return net
 
     return build
-
-
-@pytest.fixture(scope="session")
-def make_record() -> MakeRecord:
-    """The record of a network, any field of it or of its spec overridden."""
-
-    def make(net: nn.Module, **changes: Any) -> ModelRecord:
-        cost = count_cost(net)
-        own = {name: changes.pop(name) for name in list(changes) if name in ModelRecord.model_fields}
-        spec = spec_of(**changes)
-        facts: dict[str, Any] = {
-            "name": "tiny",
-            "spec": spec,
-            "backbone": backbone_of(net).kind,
-            "seed": 0,
-            "steps": 3,
-            "images_seen": 12,
-            "training_flops": 36 * cost.macs,
-            "macs": cost.macs,
-            "macs_with_attention": cost.macs_with_attention,
-            "parameters": cost.parameters,
-            "first": 0,
-            "last": spec.timesteps - 1,
-        }
-        return ModelRecord(**(facts | own))
-
-    return make

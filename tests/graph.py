@@ -44,6 +44,7 @@ def laid(folder: Path) -> Path:
     return copy
 
 
+@cache
 def gate_of(folder: Path) -> Gate:
     """The gate of a folder's graph."""
     words = read_yaml(laid(folder) / "dvc.yaml")["stages"]["check_params"]["cmd"].split()

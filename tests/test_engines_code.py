@@ -110,6 +110,7 @@ def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(projec
 WITH_DIFFUSERS = {
     *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups", "merge_experts"),
     *("profile_loss", "profile_floor", "prune", "evaluate_fid", "check_params"),
+    *("build_extractor", "evaluate_reference"),  # their DINOv2 has the loader of all networks from elsewhere
 }
 
 

@@ -10,7 +10,6 @@ WORDS = {
     "torch.load": ("weights_only", True),
     "torch.hub.load_state_dict_from_url": ("weights_only", True),
     "np.load": ("allow_pickle", False),
-    "UNet2DModel.from_pretrained": ("use_safetensors", True),
 }
 NEVER = ("pickle.load", "pickle.loads", "pickle.Unpickler", "joblib.load", "torch.jit.load", "eval", "exec")
 

@@ -33,7 +33,6 @@ def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> Non
         "comparison.confirm": {"seeds": []},
         "pilot.arms": {"fresh": ["plain"], "continued": []},
         "plans": {},
-        "extractor.images": 1280,
         "recipes.mixed": DELETE,
         "recipes.base": DELETE,
     }

@@ -148,7 +148,7 @@ def refusal(read: Callable[[Path], object], document: Document | str, folder: Pa
     """Return a reader's refusal of a document or a text; None where it accepts it.
 
     Raises:
-        AssertionError: the refusal is not one plain line that names the file.
+        AssertionError: a line of the refusal is not plain, or does not name the file.
     """
     path = folder / PARAMS
     text = document if isinstance(document, str) else yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
@@ -157,8 +157,9 @@ def refusal(read: Callable[[Path], object], document: Document | str, folder: Pa
         read(path)
     except UserError as error:
         said = str(error)
-        assert said.startswith(f"{path}: "), said
-        assert said.isprintable(), repr(said)
+        for line in said.split("\n"):  # one a problem
+            assert line.startswith(f"{path}: "), line
+            assert line.isprintable(), repr(line)
         return said
     return None
 

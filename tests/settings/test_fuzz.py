@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.slow
 
-STUDIES = FOLDERS[1:]
+#: A study for each class of settings.
+STUDIES = list({model_of(folder): folder for folder in FOLDERS[1:]}.values())
 few = settings(derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 

@@ -49,6 +49,7 @@ def test_held_out_images_are_compared_with_as_many_training_images_as_samples(pr
 @pytest.mark.parametrize("pixels", ["random", "alike"])
 def test_the_smallest_data_set_that_can_be_prepared_is_scored(project: Path, pixels: str) -> None:
     images = np.random.default_rng(0).integers(0, 256 if pixels == "random" else 1, (6, 8, 8)).astype(np.uint8)
+    images[:, 0, 0] = range(6)  # copies would stand on one side of the split
     np.save(project / "a.npy", images)
     data = Data(source="array", path=str(project / "a.npy"), image_size=8, channels=1, fit="exact", holdout=0.4)
     prepare(data, 0, Path("artifacts/data"))

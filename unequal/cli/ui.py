@@ -48,10 +48,9 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
 def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
     place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
-    address = f"{server}/#/{place}"
-    say(without_credentials(address, server), "Ctrl-C ends the server.")
+    say(f"{without_credentials(server, server)}/#/{place}", "Ctrl-C ends the server.")
     if browser:
-        webbrowser.open(address)
+        webbrowser.open(f"{server}/#/{place}")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "studies/latent/params.yaml"
 #: Complete params files of the study.
-PRESETS = [ROOT / "studies/latent/ffhq256-ldm.yaml", *sorted((ROOT / "presets").glob("imagenet256-*.yaml"))]
+PRESETS = [ROOT / "studies/latent/ffhq256-ldm.yaml"]
+PRESETS += [one for one in sorted((ROOT / "presets").glob("*.yaml")) if "autoencoder" in read_yaml(one)]
 
 LATENTS = {
     "kind": "trained",
