@@ -35,8 +35,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
 
-# Tests send it: `nohup` must not have the programs that they start ignore it.
+# Tests send them: `nohup`, or a shell's background, must not have the programs that they start ignore them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NetworkSettings = Callable[..., UNet2D]
 BuildNet = Callable[..., UNet2DModel]

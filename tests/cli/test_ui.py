@@ -47,6 +47,7 @@ def test_a_port_that_is_taken_is_named(project: Path) -> None:
             open_pages(PARAMS, other.getsockname()[1], browser=False)
 
 
+@pytest.mark.thorough  # MLflow's server takes a minute to start
 @pytest.mark.slow
 def test_the_printed_address_is_that_of_the_experiments_runs(project: Path) -> None:
     tracking = Tracking(uri=None, experiment="unequal", artifact_limit_mb=1, timeout_s=60)

@@ -86,6 +86,7 @@ def test_a_further_arm_leaves_all_other_trainings_as_they_are(folder: Path) -> N
     assert {name: one for name, one in after.items() if "explodes" not in name} == before
 
 
+@pytest.mark.thorough  # two minutes; its parts are tested by themselves
 @pytest.mark.slow
 def test_a_race_from_settings_to_recipe(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "run_engine", engine := Engine())
