@@ -154,7 +154,7 @@ def wants_gpu(stage):
 
 
 def command(stage):
-    """The stage's command, which is told the GPUs to choose from where it wants any."""
+    """The stage's command, with the GPUs that it may take in its environment where it wants any."""
     return f"env {LENT}={','.join(GPUS)} {stage.cmd}" if GPUS and wants_gpu(stage) else stage.cmd
 
 

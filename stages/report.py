@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
+from unequal.pipeline.commit import commit_tags
 from unequal.pipeline.stage import Run, stage
-from unequal.pipeline.store import commit_tags
 from unequal.report.heads import head_wins
 from unequal.report.overview import against_control, overview, recommend, variants_table
 from unequal.report.page import Drawing, Report, publish

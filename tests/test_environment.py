@@ -26,7 +26,7 @@ file.write(str(file.fileno()))
 
 
 def spoken(folder: Path, redirected: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """What a program says and writes, in a shell that redirects its streams."""
+    """Output of a program, in a shell that redirects its streams."""
     return subprocess.run(
         ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, SPEAKS],
         cwd=folder,

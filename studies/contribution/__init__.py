@@ -1,1 +1,1 @@
-"""Which timesteps contribute most to an enlarged image? (paper 1, Figs. 3 and 4)"""
+"""Contribution of timesteps to an enlarged image (paper 1, Figs. 3 and 4)."""

@@ -84,7 +84,7 @@ def test_interpolated_pictures_lead_from_one_seed_to_another(trained: Path) -> N
         end = pictures(trained / f"end{seed}")[0].astype(int)
         assert np.abs(pictures(trained / "way")[place] - end).max() <= 1  # rounded to 256 values
     ensemble = Ensemble.load("artifacts/models/longer")
-    start = sample.Request("longer", 5, seed=1, interpolate=2).start(ensemble)
+    start = sample.PictureRequest("longer", 5, seed=1, interpolate=2).start(ensemble)
     assert start is not None
     lengths = start.flatten(1).norm(dim=1)
     assert lengths.min() > 0.95 * lengths[[0, -1]].min()  # half-way on the straight line they would be 0.7 of it

@@ -153,7 +153,7 @@ def test_no_code_of_a_folder_is_run(root: Path, tmp_path: Path, changes: dict[st
 
 
 def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root: Path, tmp_path: Path):
-    """As the folders of Stable Diffusion 1 name it, a part that no profile reads."""
+    """Stand-in for a part of Stable Diffusion 1 that no profile reads."""
     folder = tmp_path / "model"
     shutil.copytree(root / "stable_diffusion", folder)
     index = json.loads((folder / "model_index.json").read_text())

@@ -1,6 +1,5 @@
 """A race that cannot be run is refused in one line, before anything is trained."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from click.testing import CliRunner
 
 from unequal.cli.main import unequal
 from unequal.errors import UserError
+from unequal.pipeline.replicas import with_value
 from unequal.race.arms import fitting
 from unequal.race.params import RaceParams
 from unequal.race.planning import Budget, Prices, pays_from, proposed, refuse_what_does_not_pay
@@ -23,13 +23,9 @@ SOUND = read_yaml(FILE)
 
 def edited(**edits: Any) -> dict[str, Any]:
     """The tiny race with values at keys, whose dots are written `__`."""
-    document = copy.deepcopy(SOUND)
+    document = SOUND
     for key, value in edits.items():
-        *sections, last = key.split("__")
-        place = document
-        for section in sections:
-            place = place[section]
-        place[last] = value
+        document = with_value(document, key.split("__"), value)
     return document
 
 

@@ -42,9 +42,9 @@ def check(params_file: Path) -> None:
 @click.option("--out", default="params.yaml", show_default=True, type=FILE, help="The params file.")
 def init(size: str, **options: Any) -> None:
     """Write a params file for a folder of images: look at them, choose a preset, say why and what it costs."""
-    from unequal.cli.init import Request
+    from unequal.cli.init import ParamsRequest
 
-    for line in Request(size=int(size), **options).write():
+    for line in ParamsRequest(size=int(size), **options).write():
         say(line)
 
 
@@ -114,9 +114,9 @@ def sample(model: str, out: Path, grid: bool, params: Path, **options: int | Non
 
     For equal seeds and steps these are the pictures that the pipeline's FID is computed from.
     """
-    from unequal.cli.sample import Request, write_pictures
+    from unequal.cli.sample import PictureRequest, write_pictures
 
-    say(write_pictures(Request(model, params=params, **options), out, grid))  # type: ignore[arg-type]
+    say(write_pictures(PictureRequest(model, params=params, **options), out, grid))  # type: ignore[arg-type]
 
 
 @click.command()

@@ -52,7 +52,6 @@ NETWORKS = {
         128: Network([16, 32, 64, 64, 96], [8], 16, 25),
     },
 }
-SIZES = tuple(NETWORKS[True])
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,8 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What `unequal init` is asked for."""
+class ParamsRequest:
+    """A params file to write: the folder of images, their size, a GPU or none, and weights for FID's features."""
 
     images: Path
     size: int
@@ -138,7 +137,7 @@ def refuse_unsaved(out: Path) -> None:
     raise UserError(f"{out}: would be overwritten, and git does not hold it as it is; commit it, or name another --out")
 
 
-def fitted(text: str, asked: Request, survey: Survey, features: Features) -> tuple[str, list[str]]:
+def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
     """A preset's text, fitted to the images, and lines on what was chosen and why."""
     size, count, network = asked.size, len(survey.files), NETWORKS[asked.gpu][asked.size]
     share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
@@ -212,7 +211,7 @@ def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
     return text[:start] + recipes + text[end:], base // least * unit, base
 
 
-def headed(text: str, asked: Request) -> str:
+def headed(text: str, asked: ParamsRequest) -> str:
     """The file's text with comments that are true of it."""
     body = text.split("\n", 2)[2]
     body = re.sub(r"^network:.*$", "network:", body, flags=re.MULTILINE)

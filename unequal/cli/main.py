@@ -47,7 +47,7 @@ class Stopped(BaseException):
 
 
 class Subcommands(click.Group):
-    """Those of SUBCOMMANDS whose extra is installed. Help imports neither PyTorch nor diffusers."""
+    """Group of the SUBCOMMANDS whose extra is installed. Help imports neither PyTorch nor diffusers."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in SUBCOMMANDS if not missing(libraries_of(name)[1])]

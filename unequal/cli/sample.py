@@ -43,7 +43,7 @@ class Settings(Strict):
 
 
 @dataclass(frozen=True)
-class Request:
+class PictureRequest:
     """Pictures that are asked for.
 
     Attributes:
@@ -154,7 +154,7 @@ def device_of(runtime: Runtime) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and runtime.device != "cpu" else "cpu")
 
 
-def write_pictures(request: Request, out: Path, grid: bool) -> str:
+def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
     """Sample, and write a PNG file for each image or one for all into a new folder; a line about them."""
     with appearing(out) as place:
         images = request.images()

@@ -3,7 +3,6 @@
 Network, batches, precision and data stay, so that what would fail for want of memory or by a picture fails here.
 """
 
-import copy
 import os
 import shutil
 import tempfile
@@ -134,13 +133,9 @@ def with_budgets(document: dict[str, Any], share: float, file: Path) -> dict[str
 
 def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict[str, Any]:
     """The document with other values at dotted keys; as it was, where it would not be sound with them."""
-    changed = copy.deepcopy(document)
+    changed = document
     for dotted, value in changes.items():
-        *sections, last = dotted.split(".")
-        place = changed
-        for section in sections:
-            place = place[section]
-        place[last] = value
+        changed = with_value(changed, dotted.split("."), value)
     with suppress(UserError):
         read(changed, file)
         return changed

@@ -42,13 +42,14 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
         raise UserError(f"{database}: no run was logged yet; run the pipeline first")
     with server(f"sqlite:///{database}", port) as process:
         show(f"http://{HOST}:{port}", experiment_number(f"sqlite:///{database}", tracking.experiment), browser)
+        say("Ctrl-C ends the server.")
         process.wait()
 
 
 def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
     place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
-    say(f"{without_credentials(server, server)}/#/{place}", "Ctrl-C ends the server.")
+    say(f"{without_credentials(server, server)}/#/{place}")
     if browser:
         webbrowser.open(f"{server}/#/{place}")
 

@@ -82,7 +82,7 @@ class Facts(Strict):
 
     @model_validator(mode="after")
     def classes_have_names(self) -> Self:
-        """As many names as classes."""
+        """Every class has a name."""
         if self.classes is not None and len(self.classes) != self.labels:
             raise ValueError(f"{len(self.classes)} names of {self.labels} classes")
         return self

@@ -47,7 +47,7 @@ def class_numbers(names: Sequence[str], known: Known | None, classes: int, place
         place: where the names are from, for messages.
 
     Raises:
-        UserError: the numbers cannot be told from the names.
+        UserError: the names do not say the numbers.
     """
     if all(name.isdecimal() for name in names):
         numbers = [int(name) for name in names]

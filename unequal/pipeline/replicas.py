@@ -55,7 +55,7 @@ def replica_params(document: dict[str, Any], number: int) -> dict[str, Any]:
     return changed
 
 
-def with_value(document: dict[str, Any], keys: list[str], value: str) -> dict[str, Any]:
+def with_value(document: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
     """Return a copy of a document with another value at nested keys."""
     first, *rest = keys
     return document | {first: with_value(document[first], rest, value) if rest else value}

@@ -3,22 +3,19 @@
 import json
 import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
 from filelock import FileLock
 
 from unequal.errors import UserError
 from unequal.files import read_json, settings_hash
+from unequal.pipeline.commit import commit_tags, committed_settings
 from unequal.pipeline.workdirs import study, work_root
-from unequal.settings.strict import Yaml12
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -361,31 +358,6 @@ def bring_files_along(database: Path, files: Path) -> None:
             if files.is_dir():
                 change = "artifact_uri = ? || substr(artifact_uri, ?) WHERE substr(artifact_uri, 1, ?) = ?"
                 connection.execute(f"UPDATE runs SET {change}", (address, len(old) + 1, len(old) + 1, f"{old}/"))
-
-
-def commit_tags() -> dict[str, str]:
-    """Tag the commit, and whether code or settings differ from it; files that the pipeline writes do not count."""
-    git = partial(subprocess.run, capture_output=True, text=True, errors="replace", check=False)
-    try:
-        head = git(["git", "rev-parse", "HEAD"])
-        changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
-    except OSError:  # no git on this machine
-        return {}
-    if head.returncode:
-        return {}
-    return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
-
-
-def committed_settings(root: Path) -> dict[str, Any] | None:
-    """The content of params.yaml in HEAD; None where there is no commit, or no such file in it."""
-    try:
-        shown = subprocess.run(["git", "show", "HEAD:./params.yaml"], cwd=root, capture_output=True, check=False)
-    except OSError:  # no git on this machine
-        return None
-    if shown.returncode:
-        return None
-    content = yaml.load(shown.stdout, Loader=Yaml12)
-    return content if isinstance(content, dict) else None
 
 
 def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.answers import Completion, Refused, answer_model, completion_in, error_in, schemes_in
 from unequal.pruning.bank import Candidate, Proposal
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.llm_log import Request, RequestLog, cost
+from unequal.pruning.llm_log import LoggedRequest, RequestLog, cost
 from unequal.pruning.prompt import prompt_of
 from unequal.settings.pruning import OPENAI_HOST, Llm
 
@@ -110,7 +110,7 @@ class LanguageModel:
             raise
         finally:
             sent, got = completion.tokens if completion else (None, None)
-            request = Request(
+            request = LoggedRequest(
                 round=round_,
                 attempt=attempt,
                 seconds=time.monotonic() - began,
@@ -162,7 +162,7 @@ class LanguageModel:
             raise self.connection_error(error) from None
 
     def connection_error(self, error: BaseException) -> BaseException:
-        """What to raise for an error while connected: a verdict as it is; a host that is none; or nobody there."""
+        """The error to raise while connected: a verdict stays; else the host does not exist, or nobody answers."""
         if isinstance(error, Failed | Refused | UserError):
             return error
         # The second one is the HTTP library's, of which openai has had several: there is no one class to name.

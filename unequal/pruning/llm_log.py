@@ -20,7 +20,7 @@ PRICED = 1_000_000
 SUMMED = ("seconds", "prompt_tokens", "completion_tokens", "usd")
 
 
-class Request(BaseModel):
+class LoggedRequest(BaseModel):
     """One request; tokens are None where the endpoint does not say, `usd` also where no price is set."""
 
     round: NonNegativeInt
@@ -48,9 +48,9 @@ class RequestLog:
 
     def __init__(self, work: Path) -> None:
         self.path = work / STATE
-        self.requests = list(map(Request.model_validate, read_facts(self.path) or []))
+        self.requests = list(map(LoggedRequest.model_validate, read_facts(self.path) or []))
 
-    def add(self, request: Request) -> None:
+    def add(self, request: LoggedRequest) -> None:
         """Write a request down; it is on the disk when this returns."""
         write_facts(self.path, [one.model_dump() for one in (*self.requests, request)])
         self.requests.append(request)

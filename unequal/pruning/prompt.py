@@ -46,7 +46,7 @@ def described_timesteps(chosen: TimestepSet) -> str:
 
 
 def described_inputs(space: Space) -> str:
-    """What the model works on, in words."""
+    """Describe in words what the model works on."""
     channels, size, _ = space.shape
     kind = "images" if space.autoencoder is None else "latents of images"
     return f"{kind} of {channels} channels and {size} x {size} positions"

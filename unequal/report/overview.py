@@ -53,11 +53,17 @@ def control_of(found: RunResults) -> str:
     return FURTHER_TRAINING.method if FURTHER_TRAINING.method in found.variants else "base"
 
 
+def fids_of(found: RunResults) -> dict[str, float]:
+    """Variant → FID by which it is ranked: the mean over trainings where there are enough for verdicts."""
+    means = mean_fids(found.replicas) if are_judged(found.replicas) else {}
+    return {name: means.get(name, one.fid) for name, one in found.variants.items()}
+
+
 def scored(found: RunResults) -> list[Variant]:
     """Variants that compete, the lowest FID first; models of single slots do not."""
-    fids = mean_fids(found.replicas) if are_judged(found.replicas) else {}
+    fids = fids_of(found)
     models = [one for name, one in found.variants.items() if not name.startswith("slot_")]
-    return sorted(models, key=lambda one: fids.get(one.name, one.fid))
+    return sorted(models, key=lambda one: fids[one.name])
 
 
 def against_control(found: RunResults) -> dict[str, Difference]:
@@ -80,24 +86,24 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
         ready: whether the base is good enough for comparisons.
         differences: variant → difference of its FID from the control's.
     """
-    best, control = scored(found)[0], found.variants[control_of(found)]
+    best, control, fids = scored(found)[0].name, control_of(found), fids_of(found)
     count = len(found.replicas.seeds)
     trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
     caution = "; another training may change the order." if count == 1 else "."
     if not ready:
         return Recommendation("base", "Train the base for longer: it is not good enough to compare methods.")
-    difference = differences.get(best.name)
+    difference = differences.get(best)
     if difference is not None and difference.distinguishable and difference.log_ratio < 0:
         text = (
-            f"Take {label(best.name)}: its FID of {plus_minus(best.fid, None)} is "
-            f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control.name)}."
+            f"Take {label(best)}: its FID of {plus_minus(fids[best], None)} is "
+            f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control)}."
         )
-        return Recommendation(best.name, f"{text} {trained}{caution}")
+        return Recommendation(best, f"{text} {trained}{caution}")
     text = (
-        f"Take {label(control.name)}, FID {plus_minus(control.fid, None)}: no method has a FID that is "
-        "distinguishably lower."
+        f"Take {label(control)}, FID {plus_minus(fids[control], None)}: no method has a FID that is distinguishably "
+        "lower."
     )
-    return Recommendation(control.name, f"{text} {trained}.")
+    return Recommendation(control, f"{text} {trained}.")
 
 
 def overview(found: RunResults, model: str, differences: Mapping[str, Difference], data: np.ndarray) -> list[Drawing]:

@@ -239,7 +239,7 @@ class Raced(Scored):
 
     @property
     def placed_recipes(self) -> dict[str, Recipe]:
-        """Those of arms, too."""
+        """Recipes, and those of a race's arms."""
         return super().placed_recipes | self.race_recipes
 
     @property

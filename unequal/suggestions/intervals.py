@@ -1,4 +1,4 @@
-"""What the errors of measured losses carry: an interval for each suggested number, and whether it is withheld.
+"""Intervals of suggested numbers, by the errors of the measured losses, and which numbers are withheld.
 
 Losses are drawn anew around their means by their standard errors, and each number is made of each draw. An interval
 holds 95 % of the results.

@@ -1,0 +1,35 @@
+"""Facts of the commit that a project stands at; nothing where there is no git, or no commit."""
+
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unequal.settings.strict import Yaml12
+
+
+def commit_tags() -> dict[str, str]:
+    """Tag the commit, and whether code or settings differ from it; files that the pipeline writes do not count."""
+    git = partial(subprocess.run, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        head = git(["git", "rev-parse", "HEAD"])
+        changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
+    except OSError:  # no git on this machine
+        return {}
+    if head.returncode:
+        return {}
+    return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
+
+
+def committed_settings(root: Path) -> dict[str, Any] | None:
+    """The content of params.yaml in HEAD; None where there is no commit, or no such file in it."""
+    try:
+        shown = subprocess.run(["git", "show", "HEAD:./params.yaml"], cwd=root, capture_output=True, check=False)
+    except OSError:  # no git on this machine
+        return None
+    if shown.returncode:
+        return None
+    content = yaml.load(shown.stdout, Loader=Yaml12)
+    return content if isinstance(content, dict) else None
