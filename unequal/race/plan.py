@@ -21,7 +21,7 @@ from unequal.race.standing import (
 from unequal.statistics.verdicts import UNDECIDED
 
 #: Rungs in their order. The two last are fresh seeds, after which the claim is made.
-SHORT, WHOLE, FINALS, CONFIRM, FURTHER = RUNGS = ("short", "whole", "finals", "confirm", "further")
+SHORT, WHOLE, FINALS, CONFIRM, FURTHER = ("short", "whole", "finals", "confirm", "further")
 
 
 class Plan(NamedTuple):
