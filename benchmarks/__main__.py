@@ -1,6 +1,6 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
 
-The figures are written into results/benchmarks.json, those of a GPU into benchmarks_cuda.json, and shown as the table
+The figures are written into benchmarks/cpu.json, those of a GPU into benchmarks/cuda.json, and shown as the table
 of docs/performance.md. `--only` names some benchmarks; `--table` runs none and shows the table.
 """
 

@@ -1,4 +1,4 @@
-"""The figures in results/benchmarks.json as the table of docs/performance.md: `python -m benchmarks --table`."""
+"""The figures in benchmarks/cpu.json as the table of docs/performance.md: `python -m benchmarks --table`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

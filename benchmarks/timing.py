@@ -19,7 +19,7 @@ import torch
 from unequal.files import read_json, write_json
 
 #: Where the committed figures stand: a file for each kind of device.
-RESULTS = Path("results")
+RESULTS = Path("benchmarks")
 Clock = Callable[[Callable[[], object], torch.device], float]
 
 
@@ -81,7 +81,7 @@ def described(device: torch.device) -> dict[str, Any]:
 
 def recorded(device: str, folder: Path = RESULTS) -> Path:
     """Return the file with the figures of a kind of device."""
-    return folder / ("benchmarks.json" if device == "cpu" else f"benchmarks_{device}.json")
+    return folder / f"{device}.json"
 
 
 def keep(name: str, content: Mapping[str, Any], device: torch.device, folder: Path = RESULTS) -> Path:

@@ -14,6 +14,7 @@ author = copyright = "the unequal developers"
 extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid"]
 root_doc = "README"
 include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "studies/**.md"]
+exclude_patterns = ["docs/example/**"]  # tables that a page includes
 html_theme = "furo"
 html_title = "unequal"
 myst_heading_anchors = 4  # as links in the pages expect them

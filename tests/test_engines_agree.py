@@ -67,7 +67,7 @@ def check_out(project: Path) -> None:
 
 
 def check_out_committed(project: Path) -> None:
-    run(project, "git", "checkout", "--", "dvc.lock", "results")
+    run(project, "git", "checkout", "--", "dvc.lock")
     check_out(project)
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,16 @@ def test_a_graph_of_the_folders_own_stays(tmp_path: Path) -> None:
 def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no params\.yaml; allowed: a folder with the settings of a comparison"):
         prepare(tmp_path)
+
+
+@pytest.mark.parametrize("nested", [True, False], ids=["a folder of its own", "a project with git"])
+def test_git_sees_nothing_that_was_laid(nested: bool, tmp_path: Path) -> None:
+    git = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, check=True)
+    git(["git", "init", "-q"])
+    folder = tmp_path / "mine" if nested else tmp_path
+    folder.mkdir(exist_ok=True)
+    (folder / "params.yaml").write_bytes(TINY.read_bytes())
+    prepare(folder)
+    (folder / "dvc.lock").touch()
+    seen = git(["git", "status", "--porcelain", "--untracked-files=all"]).stdout
+    assert seen.split() == ["??", str((folder / "params.yaml").relative_to(tmp_path))]

@@ -14,4 +14,4 @@ def test_readme_is_short():
 
 def test_the_page_on_performance_shows_the_recorded_benchmarks():
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-    assert table("cpu", ROOT / "results") in page, "run: python -m benchmarks --table"
+    assert table("cpu", ROOT / "benchmarks") in page, "run: python -m benchmarks --table"

@@ -121,7 +121,7 @@ def check_commands(folder: Path) -> None:
     shown = CliRunner().invoke(unequal, ["race", "show", str(folder)])
     assert "whole trainings" in shown.output
     assert "collapsed" in shown.output
-    recipe = yaml.safe_load(Path("race/recipe.yaml").read_text(encoding="utf-8"))
+    recipe = yaml.safe_load(Path("results/race/recipe.yaml").read_text(encoding="utf-8"))
     adopted = CliRunner().invoke(unequal, ["race", "adopt", str(folder)])
     assert adopted.exception is None, adopted.exception
     text = Path("params.yaml").read_text(encoding="utf-8")

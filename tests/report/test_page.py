@@ -5,8 +5,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from graph import ROOT
-from html_tables import uneven_tables
 
 from unequal.report.page import (
     Picture,
@@ -97,13 +95,3 @@ def test_every_link_of_the_contents_has_its_place(pictures: list[Path]) -> None:
     assert len(places) == len(set(places))
     assert len(links) == len(pictures) + 5
     assert {str(link) for link in links} <= {f"#{place}" for place in places}
-
-
-PAGES = sorted(ROOT.glob("results/report.html")) + sorted((ROOT / "studies").rglob("results/report.html"))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parents[1].name)
-def test_rows_have_a_cell_a_column(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert text.count("<table") > 0
-    assert uneven_tables(text) == []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from html_tables import uneven_tables
 from refusals import Bad, check_refused, table
 from stage_project import RUNTIME
 
@@ -200,6 +201,7 @@ def test_the_report_says_what_was_put_in() -> None:
 @pytest.mark.usefixtures("reported")
 def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
+    assert uneven_tables(page) == []
     assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
     assert len(drawn) == page.count("data:image/png") == 14

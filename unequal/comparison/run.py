@@ -21,6 +21,8 @@ SHARED, OWN, GRAPH = Path(__file__).with_name("graph.yaml"), "stages.yaml", "dvc
 LAID = "# Laid by `unequal compare` from the shared graph; a change of it is lost."
 #: Makes a folder a DVC project of its own, so that the one around it sees none of its stages.
 DVC_CONFIG = "[core]\n    analytics = false\n    autostage = false\n    no_scm = true\n"
+#: What git ignores there, this file too: what is laid or made, but the results.
+GIT_IGNORED = ".gitignore\n.dvc\n.dvcignore\n.snakemake\ndvc.lock\nartifacts\nlogs\nwork\nmlflow.db*\nmlartifacts\n"
 DVC_IGNORED = "__pycache__\n.snakemake_timestamp\n.snakemake\nlogs\nwork\nmlartifacts\n"
 #: Stages of the pilot, and its judgement.
 PILOT_TARGETS, PILOT = ("check_params", "judge_pilot"), Path("results/pilot.json")
@@ -37,7 +39,9 @@ def prepare(folder: Path) -> None:
     graph = folder / GRAPH
     if not graph.exists() or graph.read_text(encoding="utf-8").startswith(LAID):
         lay(graph, laid(SHARED, folder / OWN))
-    make_project(folder)
+        make_project(folder, ignored="/dvc.yaml\n")
+    else:
+        make_project(folder)
 
 
 def lay(graph: Path, text: str) -> None:
@@ -46,13 +50,24 @@ def lay(graph: Path, text: str) -> None:
         write_bytes(graph, text.encode())
 
 
-def make_project(folder: Path) -> None:
-    """Make a folder a DVC project of its own. Raises UserError where no checkout has the programs of its stages."""
+def make_project(folder: Path, ignored: str = "") -> None:
+    """Make a folder a DVC project of its own, and have git ignore what engines leave there.
+
+    Args:
+        folder: a DVC project of the user's own is left as it is.
+        ignored: further lines of its .gitignore.
+
+    Raises:
+        UserError: no checkout has the programs of its stages.
+    """
     if not (ROOT / "Snakefile").exists():
         raise UserError(f"{ROOT}: no checkout of the project; stages are its programs: install it by `pip install -e`")
     if not (folder / ".dvc").is_dir():
         write_bytes(folder / ".dvc/config", DVC_CONFIG.encode())
         write_bytes(folder / ".dvcignore", DVC_IGNORED.encode())
+    own = (folder / ".dvc/config").read_bytes() == DVC_CONFIG.encode()  # without git, DVC minds no ignored graph
+    if own and not (folder / ".gitignore").exists():
+        write_bytes(folder / ".gitignore", f"{GIT_IGNORED}{ignored}".encode())
 
 
 def laid(shared: Path, own: Path) -> str:

@@ -21,7 +21,7 @@ from unequal.report.statements import Section, Statement
 from unequal.settings.schedule import Schedule
 from unequal.statistics.verdicts import UNDECIDED
 
-RECIPE = "race/recipe.yaml"
+RECIPE = "results/race/recipe.yaml"
 
 
 def standing_table(standing: Standing) -> Table:

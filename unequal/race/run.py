@@ -47,13 +47,14 @@ def prepare(folder: Path) -> None:
     """Lay the graphs of a race into a folder with a params.yaml. Raises UserError where there is none."""
     if not (folder / PARAMS).exists():
         raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a race")
-    own = folder / OWN
+    own, ignored = folder / OWN, f"{GRAPH}\n{BRACKET}\n"
     if not own.exists() or own.read_text(encoding="utf-8").startswith(HEAD):
         lay(own, f"{HEAD}\n{HOME.read_text(encoding='utf-8')}")
+        ignored += f"/{OWN}\n"
     if not (folder / BRACKET).exists():
         write_bytes(folder / BRACKET, bracket_text(bracket_of_nothing()).encode())
     lay(folder / GRAPH, f"{HEAD}\n{SHARED.read_text(encoding='utf-8')}")
-    make_project(folder)
+    make_project(folder, ignored)
 
 
 def bracket_of_nothing() -> dict[str, dict[str, str]]:
