@@ -1,7 +1,5 @@
 """Pairs of subjects, and distances of known pictures."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from studies.consistency.comparison import (
     UNTRAINED,
     Subject,
     by_optimum,
-    means,
     mismatched,
     mse,
     nearest,
@@ -83,17 +80,6 @@ def test_the_nearest_image_is_that_of_all_pairs(at_once: int, monkeypatch: pytes
     assert indices.tolist() == table.argmin(1).tolist()
 
 
-def test_means_are_over_the_pairs_of_a_relation() -> None:
-    rows: list[dict[str, Any]] = [
-        {"relation": name, "first": "x", "second": "y", "timestep": 0, "mse_same": value}
-        for name, value in (("seeds", 1.0), ("seeds", 3.0), ("widths", 7.0))
-    ]
-    assert means(rows, "relation", "timestep") == [
-        {"relation": "seeds", "timestep": 0, "pairs": 2, "mse_same": 2.0},
-        {"relation": "widths", "timestep": 0, "pairs": 1, "mse_same": 7.0},
-    ]
-
-
 def test_pictures_that_are_nearly_equal_are_found_again_from_both_sides() -> None:
     first = pictures(0)
     near, mixed = first + 0.01 * normal(1), first.clone()
@@ -137,18 +123,6 @@ def test_models_are_asked_about_images_under_their_noise(t: int) -> None:
     predicted_x0(predict, x0, epsilon, t, SCHEDULE, 4)
     expected = SCHEDULE.alpha[t] * x0 + SCHEDULE.sigma[t] * epsilon
     torch.testing.assert_close(torch.cat(asked), expected.float())
-
-
-@pytest.mark.parametrize("at_once", [1, 10, 4096])
-def test_the_nearest_of_many_images_is_found_part_by_part(
-    at_once: int, known: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(comparison, "IMAGES_AT_ONCE", at_once)
-    shown = pictures(0)
-    table = (shown[:, None] - known[None]).square().flatten(2).mean(2)
-    errors, indices = nearest_of_many(shown, tensor_uint8(known))
-    torch.testing.assert_close(errors, table.min(1).values)
-    assert indices.tolist() == table.argmin(1).tolist()
 
 
 def tensor_uint8(images: Tensor) -> np.ndarray:

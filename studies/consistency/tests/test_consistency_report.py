@@ -12,7 +12,6 @@ from studies.consistency.stages.report_consistency import (
     mean,
     over_seeds,
     prediction_ratios,
-    tables,
 )
 
 MODELS = [f"{width}/seed_{seed}" for width in ("16-32", "24-48") for seed in (0, 1, 2)]
@@ -72,10 +71,3 @@ def test_an_interval_leaves_out_a_training_seed_with_all_its_pairs() -> None:
     assert found.log_ratio == 3.0
     assert found.interval == pytest.approx((3 - 4.3027 * error, 3 + 4.3027 * error), rel=1e-4)
     assert over_seeds(rows[:1], lambda some: mean(some, "value")).interval is None
-
-
-def test_tables_have_every_pair_and_model() -> None:
-    made = tables(results())
-    assert [len(table.rows) for table in made] == [3, 1, 5, 6]
-    assert {len(row) for table in made for row in table.rows} <= {len(table.columns) for table in made}
-    assert [row[1] for row in made[2].rows] == ["6", "9", "6", "15", "6"]

@@ -3,9 +3,7 @@
 import json
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from stage_project import write_params
 from torch import Tensor
 
 from studies.contribution.measure_ranges import Ranges, changed_samples, chroma, hue_deviation, main, quality
-from studies.contribution.report_ranges import ranges_table
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -30,23 +27,6 @@ SHAPE = (2, 3, 4, 4)
 
 def drawn(seed: int) -> Tensor:
     return torch.randn(SHAPE, generator=torch.Generator().manual_seed(seed))
-
-
-def samples(predicted: Tensor, ranges: Ranges, error: float = 0.5) -> Tensor:
-    def predict(x_t: Tensor, t: int) -> Tensor:
-        return predicted.repeat(len(x_t) // len(predicted), 1, 1, 1)
-
-    truth, unit = torch.zeros(SHAPE), torch.full(SHAPE, error)
-    noise = partial(torch.zeros, SHAPE)
-    return changed_samples(predict, truth, unit, drawn(1), lambda step: noise(), SCHEDULE, ranges.of(20))
-
-
-def test_a_constant_prediction_comes_out_of_every_run() -> None:
-    """Whatever was before the last step, which is never changed, its predicted x0 comes out."""
-    ranges = Ranges(images=2, ranges=((2, 2), (5, 20)), injected=1.0)
-    found = samples(torch.ones(SHAPE), ranges)
-    assert found.shape == (5, *SHAPE)
-    torch.testing.assert_close(found, torch.ones(5, *SHAPE), atol=1e-5, rtol=0)
 
 
 def test_changes_reach_the_image_by_the_posterior_s_coefficients() -> None:
@@ -106,18 +86,6 @@ def test_quality_of_a_shifted_image() -> None:
 def test_ranges_without_a_step_to_change_are_refused(pair: tuple[int, int]) -> None:
     with pytest.raises(UserError, match=r"study.ranges: \[.*\]; allowed: rising, from 2 to 20 at its end"):
         Ranges(images=2, ranges=(pair,), injected=1.0).of(20)
-
-
-@pytest.mark.parametrize(("lead", "said"), [(1.5, "in every block: epsilon; others"), (0.5, "answer nothing")])
-def test_the_table_says_which_models_can_answer(lead: float, said: str) -> None:
-    runs: list[dict[str, Any]] = [
-        {"run": "bilinear", "range": None, "psnr": 20.0, "colour_shift": 0.0, "hue": 5.0},
-        {"run": "unchanged", "range": None, "psnr": 20.0 + lead, "colour_shift": 2.0, "hue": 6.0},
-        {"run": "oracle", "range": [1, 10], "psnr": 22.0, "colour_shift": 1.0, "hue": 4.0},
-    ]
-    table = ranges_table({"epsilon": [runs, runs]})
-    assert said in table.note
-    assert [row[1] for row in table.rows] == ["bilinear enlargement", "the model", "true x0 in [1, 10]"]
 
 
 def test_the_stage_measures_every_run_of_a_model(

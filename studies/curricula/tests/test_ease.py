@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_line import refusal
 
 from studies.curricula.report_ease import Ease, eases
-from unequal.errors import UserError
 
 FIRST = [0, 10, 30, 50, 70, 90]
 #: At the end half of the loss is left near data, a hundredth near noise.
@@ -54,13 +54,7 @@ def test_bins_at_the_ends_count_by_their_timesteps() -> None:
     np.testing.assert_allclose(one.near_noise, [0, 0, 0, 0, 2 / 3, 1 / 3])
 
 
-def test_trainings_measured_at_their_ends_alone_are_refused() -> None:
-    with pytest.raises(UserError, match="trainings without a path; measure them along their snapshots"):
-        eases([training(0.0) | {"path": None}])
-
-
-def test_timesteps_that_make_no_ends_are_refused() -> None:
-    one = training(0.0)
-    one["curve"] = one["curve"] | {"first": [0], "timesteps": [100]}
-    with pytest.raises(UserError, match=r"no bin of 100 timesteps lies within 0\.3·T of an end"):
-        eases([one])
+def test_trainings_without_a_path_or_without_ends_are_refused() -> None:
+    assert "trainings without a path; measure them along" in refusal(eases, [training(0.0) | {"path": None}])
+    one_bin = training(0.0) | {"curve": training(0.0)["curve"] | {"first": [0], "timesteps": [100]}}
+    assert "no bin of 100 timesteps lies within 0.3·T of an end" in refusal(eases, [one_bin])

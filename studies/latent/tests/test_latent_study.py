@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from specs import autoencoder_of, recipe_of
 from stage_project import write_params
 
 from stages import (
@@ -42,31 +43,9 @@ from unequal.settings.training import Training
 pytestmark = pytest.mark.slow
 
 T = 24
-AUTOENCODER: dict[str, Any] = {
-    "kind": "trained",
-    "latent_channels": 2,
-    "block_out_channels": [8, 8],
-    "layers_per_block": 1,
-    "norm_num_groups": 4,
-    "kl_weight": 0.0001,
-    "images": 64,
-    "batch_size": 16,
-    "lr": 0.005,
-}
-TAKEN: dict[str, Any] = {
-    "kind": "pretrained",
-    "source": "mine",
-    "latent_channels": 2,
-    "factor": 2,
-    "batch_size": 4,
-}
-RECIPE: dict[str, Any] = {
-    "images": 8,
-    "prediction": "epsilon",
-    "sampler": {"density": "uniform"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 0.001, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
+AUTOENCODER: dict[str, Any] = autoencoder_of(images=64).model_dump(mode="json")
+FETCHED: dict[str, Any] = {"kind": "pretrained", "source": "mine", "latent_channels": 2, "factor": 2, "batch_size": 4}
+RECIPE: dict[str, Any] = recipe_of(images=8).model_dump(mode="json")
 PRUNING: dict[str, Any] = {
     "method": "proxy",
     "decider": {"kind": "tpe"},
@@ -109,7 +88,7 @@ def sections(
             "features": 4,
             "images": 1280,
             "batch_size": 32,
-            "lr": 0.01,
+            "lr": 1e-2,
         },
         "sampling": SAMPLING,
         "evaluation": {"samples": 8, "seeds": [0], "kid_subset": 4, "allow_singular": False},
@@ -117,21 +96,19 @@ def sections(
     }
 
 
-def run(program: Any, *options: str) -> str:
+def run(program: Any, *options: str, status: int = 0) -> str:
     result = CliRunner().invoke(program.main, list(options))
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == status, result.output
     return result.output
 
 
-def refused(program: Any, *options: str) -> str:
-    result = CliRunner().invoke(program.main, list(options))
-    assert result.exit_code == 1
-    return str(result.output)
+def prepare_images(sections: dict[str, Any]) -> None:
+    write_params(**sections)
+    run(prepare_data, "--data", "images")
 
 
 def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str, Any]) -> None:
-    write_params(**sections)
-    run(prepare_data, "--data", "images")
+    prepare_images(sections)
     run(train_autoencoder)
     run(encode_latents)
     images, latents = PreparedData.open("artifacts/images"), PreparedData.open("artifacts/data")
@@ -158,14 +135,7 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
     assert costs["experts_pruned"] < costs["base"] == costs["longer"] == costs["experts_unpruned"]
     run(report_latent)
     page = Path("results/report.html").read_text()
-    for text in (
-        "real images, decoded again",
-        "2×4×4",
-        "AutoencoderKL",
-        "predicted images not clipped",
-        "limit of FLOPs",
-    ):
-        assert text in page
+    assert all(text in page for text in ("real images, decoded again", "2×4×4", "AutoencoderKL", "limit of FLOPs"))
     assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
     document = read_json(Path("results/findings.json"))
     keys = {one["key"] for section in document["sections"] for one in section["statements"]}
@@ -184,41 +154,37 @@ def train_experts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "program", "complaint"),
+    ("autoencoder", "complaint"),
     [
         (
-            {"autoencoder": TAKEN | {"source": "nowhere/at/all"}},
-            train_autoencoder,
+            FETCHED | {"source": "nowhere/at/all"},
             "train_autoencoder: params.yaml: autoencoder.source: nowhere/at/all: missing; allowed: a file or folder",
         ),
         (
-            {"autoencoder": AUTOENCODER | {"block_out_channels": [8, 8, 8, 8]}},
-            train_autoencoder,
+            AUTOENCODER | {"block_out_channels": [8, 8, 8, 8]},
             "train_autoencoder: autoencoder: the network makes one latent pixel of 8 × 8; data.image_size 8 is no",
         ),
     ],
+    ids=["missing", "too_deep"],
 )
 def test_an_autoencoder_that_does_not_fit_is_refused_in_one_line(
-    sections: dict[str, Any], changes: dict[str, Any], program: Any, complaint: str
+    sections: dict[str, Any], autoencoder: dict[str, Any], complaint: str
 ) -> None:
-    write_params(**sections | changes)
-    run(prepare_data, "--data", "images")
-    output = refused(program)
-    assert output.startswith(complaint)
-    assert output.count("\n") == 1
+    prepare_images(sections | {"autoencoder": autoencoder})
+    output = run(train_autoencoder, status=1)
+    assert output.startswith(complaint) and output.count("\n") == 1
 
 
 def test_a_pretrained_autoencoder_takes_the_place_of_one_to_be_trained(sections: dict[str, Any]) -> None:
-    write_params(**sections)
-    run(prepare_data, "--data", "images")
+    prepare_images(sections)
     run(train_autoencoder)
     Path("artifacts/autoencoder").rename("mine")
     shutil.rmtree("artifacts/sources")  # an engine that begins writes what lies outside now
-    write_params(**sections | {"autoencoder": TAKEN | {"factor": 4}})
-    assert refused(train_autoencoder) == (
+    write_params(**sections | {"autoencoder": FETCHED | {"factor": 4}})
+    assert run(train_autoencoder, status=1) == (
         "train_autoencoder: autoencoder: 'mine' has latent_channels: 2 and factor: 2; the settings say 2 and 4\n"
     )
-    write_params(**sections | {"autoencoder": TAKEN})
+    write_params(**sections | {"autoencoder": FETCHED})
     run(train_autoencoder)
     run(encode_latents)
     assert PreparedData.open("artifacts/data").images.shape == (48, 2, 4, 4)
@@ -227,16 +193,14 @@ def test_a_pretrained_autoencoder_takes_the_place_of_one_to_be_trained(sections:
 
 
 def test_latents_are_neither_clipped_nor_decoded_by_another_autoencoder(sections: dict[str, Any]) -> None:
-    write_params(**sections)
-    run(prepare_data, "--data", "images")
+    prepare_images(sections)
     run(train_autoencoder)
     run(encode_latents)
     run(train_base)
     run(build_extractor, "--data", "images")
     write_params(**sections | {"sampling": SAMPLING | {"clip": True}})
-    assert "sampling.clip: true bounds pixels, and latents have no bounds" in refused(
-        evaluate_latents, "--variant", "base"
-    )
+    refused = run(evaluate_latents, "--variant", "base", status=1)
+    assert "sampling.clip: true bounds pixels, and latents have no bounds" in refused
     write_params(**sections | {"autoencoder": AUTOENCODER | {"lr": 0.004}})
     run(train_autoencoder)
-    assert "not the autoencoder in whose latents 'base' works" in refused(evaluate_latents, "--variant", "base")
+    assert "not the autoencoder in whose latents 'base' works" in run(evaluate_latents, "--variant", "base", status=1)

@@ -1,27 +1,11 @@
-"""Heads of one network in other combinations: by weights that are known, and as programs on a tiny project."""
-
-from pathlib import Path
-from typing import Any
+"""Heads of one network in other combinations, by weights that are known."""
 
 import numpy as np
-import torch
 
 from studies.predictions.measure_heads import HALVES, by_samples, swapped
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.sets import Reference
 from unequal.timesteps.partition import Partition
-
-CPU = torch.device("cpu")
-RECIPE: dict[str, Any] = {
-    "images": 40,
-    "prediction": "mixed",
-    "mixing": {"train": "balanced", "half_life_images": 8, "bins": 5, "select": "profile"},
-    "sampler": {"density": "uniform"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
-SINGLE = {name: value for name, value in RECIPE.items() if name != "mixing"} | {"prediction": "v_prediction"}
-MODEL = Path("artifacts/models/three/block_3")
 
 
 def test_one_head_answers_where_it_is_chosen() -> None:

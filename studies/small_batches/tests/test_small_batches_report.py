@@ -1,19 +1,15 @@
 """The mechanism on the study's page, from a made-up study whose answers are known."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
-from studies.small_batches.findings import Estimate, Gradients, Retrained, read_gradients, read_retrained
-from studies.small_batches.stages.report_small_batches import gradients_table, main, retrained_table
-from unequal.errors import UserError
+from studies.small_batches.findings import Estimate, Gradients, Retrained
+from studies.small_batches.stages.report_small_batches import gradients_table, retrained_table
 from unequal.files import write_json
 from unequal.training.gradient_meter import METRICS
 
@@ -78,15 +74,6 @@ def test_what_was_put_in_comes_out_of_the_tables() -> None:
     assert (inside[2][:6], inside[3]) == ("+20.0 ", "[−10.0 % ± 0.00 %]")
 
 
-def test_what_a_block_has_lost_in_noise_is_left_out() -> None:
-    found = gradients()
-    lost = found.points[0][0]["raw"]
-    lost["noise_scale"]["value"] = lost["cosines"]["value"][0][1] = lost["cosines"]["value"][1][0] = None
-    assert found.noise_scale(0, "raw") is None
-    assert set(found.cosines(0, "raw")) == {(2, 0), (2, 1)}
-    assert gradients_table([found]).rows[0][2] == "lost in noise"
-
-
 @pytest.fixture
 def study(project: Path) -> Path:
     write_params(
@@ -138,29 +125,3 @@ def training(arm: str, block: int, value: float) -> dict[str, Any]:
         "curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [value] * 3},
         "conditions": {"data": "digits, made up", "extractor": "a classifier"},
     }
-
-
-@pytest.mark.slow
-def test_the_page_holds_words_and_mechanism(study: Path) -> None:
-    result = CliRunner().invoke(main, [])
-    assert result.exit_code == 0, result.output
-    page = Path("results/report.html").read_text(encoding="utf-8")
-    assert uneven_tables(page) == []
-    for text in ("What scatters a batch", "Effect of further training on other timesteps", "worse", "small: slot 2"):
-        assert text in page
-    drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
-    assert drawn == {"comparisons", "curves", "losses", "cosines", "retrained"}
-    rows = list(csv.DictReader(Path("results/rows/retrained.csv").read_text().splitlines()))
-    assert len(rows) == len(BLOCKS) * len(WAYS) * 3
-    assert len(list(csv.DictReader(Path("results/rows/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
-
-
-def test_blocks_measured_at_other_points_are_refused(study: Path) -> None:
-    write_json(Path("results/gradients/small/block_2.json"), {"points": gradients().points[2][:1]})
-    with pytest.raises(UserError, match=r"block_2\.json: measured at other points than .*block_0\.json; measure one"):
-        read_gradients(Path("results/gradients"), ["small"], BLOCKS)
-
-
-def test_a_way_that_was_not_gone_is_named(study: Path) -> None:
-    with pytest.raises(UserError, match=r"block_0\.json: 'slot_3' is missing; train further again"):
-        read_retrained(Path("results/retrained"), ["small"], ["slot_3"], BLOCKS)

@@ -12,13 +12,11 @@ from studies.small_batches.training import (
     ArmSettings,
     conditions,
     job_of,
-    retrained_by,
     sampler_along,
 )
 from unequal.comparison.training import made_by
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.timesteps.draws import Stratified
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, WeightedSampler
@@ -93,11 +91,6 @@ def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
     assert conditions(plain, recipe, one) == conditions(plain, recipe, other) != conditions(settings, recipe, one)
 
 
-def test_densities_without_moments_are_refused() -> None:
-    with pytest.raises(ValueError, match="second_moments: second moments of 3 cells are as many numbers"):
-        densities(second_moments=(1.0, 2.0))
-
-
 @pytest.mark.parametrize(
     ("way", "seen"), [("uniform", (0, 49)), ("near_noise", (0, 49)), ("slot_1", (0, 4)), ("slot_3", (21, 49))]
 )
@@ -106,17 +99,3 @@ def test_ends_are_trained_on_where_it_is_said(way: str, seen: tuple[int, int]) -
     found = np.flatnonzero(probabilities)
     assert (found[0], found[-1]) == seen
     assert (np.ptp(probabilities[found]) > 0) == (way == "near_noise")
-
-
-def test_a_slot_that_is_not_there_is_named() -> None:
-    with pytest.raises(UserError, match="slot_4: there are slots 1 … 3"):
-        sampler_along("slot_4", SLOTS, 2.0)
-
-
-def test_training_on_goes_at_a_steady_share_of_the_rate() -> None:
-    recipe = PARAMS.recipes["batch_8"]
-    found = retrained_by(recipe, PARAMS.retraining)
-    assert found.optimizer.lr == pytest.approx(PARAMS.retraining.lr_share * recipe.optimizer.lr)
-    assert (found.optimizer.decay, found.images, found.snapshots) == ("constant", 10000, ())
-    retrained = job_of("batch_8_slot_2", found, PARAMS.arms["batch_8"], PARAMS.training, DATA, 3)
-    assert (retrained.training.batch_size, retrained.recipe.images) == (8, 10000)

@@ -1,0 +1,139 @@
+"""Settings of studies with a reader of their own: sound as they stand; what is impossible is refused in one line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from one_line import refusal
+from params_files import DELETE, edited
+
+from studies.consistency.params import Params as Consistency
+from studies.few_steps.params import Params as FewSteps
+from studies.latent.params import Params as Latent
+from studies.small_batches.params import Params as SmallBatches
+from unequal.settings.strict import read_yaml
+
+ROOT = Path(__file__).parents[2]
+READERS: dict[str, Any] = {
+    "consistency": Consistency,
+    "few_steps": FewSteps,
+    "latent": Latent,
+    "small_batches": SmallBatches,
+}
+TRAINED = read_yaml(ROOT / "studies/latent/params.yaml")["autoencoder"] | {"kind": "trained"}
+FETCHED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4}
+THREE_LEVELS = {"network.block_out_channels": [16, 16, 16]}
+TWO_PIXELS = "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples"
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "consistency": [
+        ({"consistency.seeds": [1, 1]}, "consistency: seeds: [1, 1] names one twice"),
+        ({"consistency.widths": ["16x32"]}, 'consistency.widths.0: "16x32": no channels; allowed: those of each'),
+        (
+            {"consistency.widths": ["16-30"]},
+            "consistency.widths: width '16-30': block_out_channels: 30 is no multiple of norm_num_groups 4",
+        ),
+        (
+            {"consistency.widths": ["8-12"]},
+            "consistency.widths: network.attention_head_dim: 8 does not divide the 12 channels of a level",
+        ),
+        (
+            {"consistency.widths": ["8-8-8-8-8"]},
+            "consistency.widths: data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",
+        ),
+        ({"consistency.comparison.timesteps": [5, 5]}, "consistency.comparison: timesteps: [5, 5] must rise strictly"),
+        (
+            {"consistency.comparison.timesteps": [5, 1000]},
+            "consistency.comparison.timesteps: 1000 reaches beyond the last timestep 999",
+        ),
+        ({"sampling.eta": 0.5}, "sampling.eta: 0.5; consistency compares pictures of one noise, and needs 0"),
+        (
+            {"network.condition": {"kind": "labels", "classes": 10}},
+            "network.condition.kind: labels; replicas make pictures of noise alone: none",
+        ),
+        ({"network.pretrained": "a/b"}, "network.pretrained: 'a/b'; replicas start from fresh weights: null"),
+    ],
+    "few_steps": [
+        ({"sweep.calls": [7, 8]}, "sweep: calls: 8; Heun's N steps take 2N − 1; allowed: odd numbers from 3"),
+        ({"sweep.calls": [1]}, "sweep: calls: 1; Heun's N steps take 2N − 1"),
+        ({"sweep.calls": [7, 1001]}, "sweep.calls: 1001; at most schedule.timesteps: 1000"),
+        ({"sweep.calls": [7, 7]}, "sweep: calls: [7, 7] names one twice"),
+        ({"sweep.seeds": [0, 200]}, "sweep: seeds and confirmation: [0, 200, 200, 201] names one twice"),
+        (
+            {"sweep.control.spacing": "edm", "sweep.spacings": ["uniform"]},
+            "sweep: control: ddim_edm; allowed: ddim_uniform",
+        ),
+        ({"sweep.solvers": ["ddim"], "sweep.spacings": ["uniform"]}, "sweep: solvers and spacings: ddim_uniform alone"),
+        ({"sampling.eta": 1.0}, "sampling.eta: 1; solvers of higher order add no noise; allowed: 0.0"),
+        ({"network.pretrained": "somewhere"}, "network.pretrained: 'somewhere'; blocks begin with fresh weights: null"),
+    ],
+    "latent": [
+        ({"autoencoder": {"kind": "other"}}, "autoencoder: Input tag 'other' found using 'kind' does not match"),
+        ({"autoencoder": TRAINED | {"lr": 0}}, "autoencoder.lr: 0: Input should be greater than 0"),
+        ({"autoencoder": TRAINED | {"norm_num_groups": 3}}, "autoencoder: block_out_channels: 16 is no multiple"),
+        ({"sampling.clip": True}, "sampling.clip: true bounds pixels, and latents have no bounds; allowed"),
+        ({"training.horizontal_flips": True}, "training.horizontal_flips: true would mirror latents, which are not"),
+        (
+            {"autoencoder": TRAINED | {"block_out_channels": [8, 8, 8, 8, 8]}},
+            "autoencoder.block_out_channels: halve images 4 times; data.image_size 16 is no multiple of 16 with two",
+        ),
+        (
+            {"autoencoder": FETCHED | {"factor": 3}},
+            "autoencoder.factor: 3; data.image_size 16 is no multiple of 3 with two latent pixels a side or more",
+        ),
+        ({"autoencoder": FETCHED | {"factor": 8}} | THREE_LEVELS, TWO_PIXELS),
+        ({"autoencoder": TRAINED | {"block_out_channels": [8, 8, 8, 8]}} | THREE_LEVELS, TWO_PIXELS),
+        (
+            {"network.condition": {"kind": "low_resolution", "super_resolution_factor": 2}, "profile.floor": "none"},
+            "network.condition.kind: low_resolution; models of latents generate",
+        ),
+    ],
+    "small_batches": [
+        ({"arms.stratified.serves": DELETE}, "arms.stratified: serves: is needed by a density"),
+        ({"arms.stratified.density": DELETE}, "arms.stratified: serves: has no meaning without a density"),
+        ({"arms.batch_8": DELETE}, "arms: 'batch_8' of comparison.arms is missing"),
+        ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
+        ({"arms.batch_8.batch_size": 200000, "retraining.arms": ["batch_128"]}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images"),
+        (
+            {"recipes.stratified.sampler": {"density": "near_noise", "power": 1.0}},
+            "recipes.stratified.sampler.density: 'near_noise'; arms.stratified has a density: uniform",
+        ),
+        ({"slots.count": 1001}, "slots.count: 1001 of 1000 timesteps; at most as many"),
+        ({"slots.loss": "excess"}, "slots: no floor is profiled, and no slot fine-tuned; allowed: loss total"),
+        ({"mechanism": [0, 7]}, "mechanism: 7 is no block; there is: [0, 1, 2, 3, 4, 5, 6]"),
+        ({"mechanism": [0, 0]}, "mechanism: [0, 0] names one twice"),
+        ({"mechanism": [0]}, "mechanism"),
+        ({"gradients.arms": ["other"]}, "gradients.arms: 'other' is no arm; there is: batch_128"),
+        ({"gradients.arms": ["batch_32"]}, "gradients.arms: 'batch_32' needs recipes.batch_32.keep_state: true"),
+        ({"gradients.single_images": 63}, "gradients: single_images: 63 is no multiple of the 8 folds"),
+        ({"retraining.ways": ["slot_0"]}, 'retraining.ways.0: "slot_0": no way; allowed: uniform, near_noise'),
+        ({"retraining.ways": ["slot_9"]}, "retraining.ways: 'slot_9'; there are slots 1 … 8"),
+        ({"retraining.ways": ["uniform", "uniform"]}, "retraining.ways: ['uniform', 'uniform'] names one twice"),
+        ({"retraining.arms": ["other"]}, "retraining.arms: 'other' is no arm; there is: batch_128"),
+        ({"retraining.images": 100}, "retraining.images: 100, less than a batch of arms.batch_128"),
+        ({"retraining.warmup_images": 10001}, "retraining.warmup_images: 10001 of 10000 images"),
+    ],
+}
+ROWS = [pytest.param(study, *row, id=f"{study}-{next(iter(row[0]))}") for study, rows in REFUSED.items() for row in rows]
+
+
+@pytest.mark.parametrize(("study", "edits", "complaint"), ROWS)
+def test_impossible_settings_are_refused_in_one_line(
+    study: str, edits: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    path = edited(ROOT / f"studies/{study}/params.yaml", edits, tmp_path)
+    assert refusal(READERS[study].read, path).startswith(f"{path}: {complaint}")
+
+
+LATENTS = [one for one in sorted((ROOT / "presets").glob("*.yaml")) if "autoencoder" in read_yaml(one)]
+
+
+@pytest.mark.parametrize("preset", [ROOT / "studies/latent/ffhq256-ldm.yaml", *LATENTS], ids=lambda preset: preset.stem)
+def test_presets_of_latents_hold_what_the_study_reads(preset: Path) -> None:
+    Latent.read(preset)
+    assert set(read_yaml(preset)) == set(read_yaml(ROOT / "studies/latent/params.yaml"))
+
+
+@pytest.mark.parametrize("autoencoder", [TRAINED, FETCHED], ids=["trained", "fetched"])
+def test_an_autoencoder_is_trained_or_fetched(tmp_path: Path, autoencoder: dict[str, Any]) -> None:
+    changes = {"autoencoder": autoencoder | {"latent_channels": 4}}
+    assert Latent.read(edited(ROOT / "studies/latent/params.yaml", changes, tmp_path)).seen == (4, 8)
