@@ -92,7 +92,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"arms.stratified.density": DELETE}, "arms.stratified: serves: has no meaning without a density"),
         ({"arms.batch_8": DELETE}, "arms: 'batch_8' of comparison.arms is missing"),
         ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
-        ({"arms.batch_8.batch_size": 200000, "retraining.arms": ["batch_128"]}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images"),
+        (
+            {"arms.batch_8.batch_size": 200000, "retraining.arms": ["batch_128"]},
+            "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images",
+        ),
         (
             {"recipes.stratified.sampler": {"density": "near_noise", "power": 1.0}},
             "recipes.stratified.sampler.density: 'near_noise'; arms.stratified has a density: uniform",
@@ -113,7 +116,9 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"retraining.warmup_images": 10001}, "retraining.warmup_images: 10001 of 10000 images"),
     ],
 }
-ROWS = [pytest.param(study, *row, id=f"{study}-{next(iter(row[0]))}") for study, rows in REFUSED.items() for row in rows]
+ROWS = [
+    pytest.param(study, *row, id=f"{study}-{next(iter(row[0]))}") for study, rows in REFUSED.items() for row in rows
+]
 
 
 @pytest.mark.parametrize(("study", "edits", "complaint"), ROWS)
