@@ -18,7 +18,8 @@ from unequal.evaluation.classifier import (
     train_classifier,
 )
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
-from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor, inception_of
+from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor
+from unequal.evaluation.inception import inception_of
 from unequal.files import content_hash, require, write_json
 from unequal.models.weights import check_finite
 from unequal.pipeline.stage import Run, stage

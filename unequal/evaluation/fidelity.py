@@ -1,13 +1,12 @@
-"""FID, KID, precision and recall by torch-fidelity's formulas, of features of Inception, DINOv2 or a small network.
+"""Scores of images by features of Inception, DINOv2 or a small network; features of real images are stored.
 
-torch-fidelity unpickles the weights and the features that it reads. Here both are stored in formats that hold numbers
-alone, and what it reads has been written by this process.
+Weights and features are stored in formats that hold numbers alone.
 """
 
-import io
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, fields
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,19 +22,9 @@ from unequal.code import fingerprint
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
 from unequal.evaluation.dinov2 import dinov2_of
-from unequal.evaluation.formulas import (
-    KEY_METRIC_FID,
-    KEY_METRIC_KID_MEAN,
-    KEY_METRIC_KID_STD,
-    KEY_METRIC_PRECISION,
-    KEY_METRIC_RECALL,
-    URL_INCEPTION_V3,
-    FeatureExtractorInceptionV3,
-    fid_statistics_to_metric,
-    kid_features_to_metric,
-    prc_features_to_metric,
-)
-from unequal.evaluation.sets import TILE, ImageSet
+from unequal.evaluation.distances import Features, frechet_distance, kernel_distance, precision_and_recall
+from unequal.evaluation.inception import QUOTED, downloaded, inception_of
+from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
 from unequal.files import SHA256, content_hash, read_json, require, settings_hash
 from unequal.saved import Saved, saved_or_none, write_saved
 from unequal.settings.evaluation import TRAINED_HERE
@@ -43,16 +32,10 @@ from unequal.settings.strict import Strict, validate
 from unequal.workspace import computed_on
 
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
-#: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
-LAYER = "2048"
-#: Features of so many images are taken to float64 at once.
-ROWS = 4096
 #: Number of sets of reference images whose features are stored.
 REFERENCES = 4
 #: What stored features are of, in their file.
 KEY = "key"
-#: Characters of a reason that may be as long as a network's list of weights.
-QUOTED = 200
 #: uint8 images [B, C, H, W] → features [B, F].
 Network = Callable[[Tensor], Tensor]
 
@@ -107,31 +90,6 @@ class Scores:
     recall: float
 
 
-@dataclass(frozen=True)
-class Features:
-    """Features of a set of images [N, F] (float32), their mean [F] and their covariance [F, F]."""
-
-    features: np.ndarray
-    mean: np.ndarray
-    covariance: np.ndarray
-
-    @classmethod
-    def of(cls, features: np.ndarray) -> "Features":
-        """Features with their mean and covariance."""
-        mean: np.ndarray = features.mean(axis=0, dtype=np.float64)
-        products = np.zeros((len(mean), len(mean)))
-        # Part by part: all features in float64 would be twice as large again as they are.
-        for start in range(0, len(features), ROWS):
-            centred = features[start : start + ROWS] - mean
-            products += centred.T @ centred
-        return cls(features, mean, products / (len(features) - 1))
-
-    @property
-    def statistics(self) -> dict[str, np.ndarray]:
-        """Mean and covariance by torch-fidelity's names."""
-        return {"mu": self.mean, "sigma": self.covariance}
-
-
 def score(
     images: ImageSet | np.ndarray,
     reference: np.ndarray,
@@ -159,43 +117,25 @@ def score(
     """
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
         require_enough(what, count, extractor.features, kid_subset, allow_singular, neighbourhood)
-    network = network_of(extractor, reference.shape[-1], device)
-    ours = Features.of(features_of(images, network, extractor, device))
-    make, shape = partial(features_of, reference, network, extractor, device), (len(reference), extractor.features)
-    real = Features.of(make()) if cache is None else stored(cache[0] / f"{cache[1]}.features", shape, make)
-    made, known = torch.from_numpy(ours.features), torch.from_numpy(real.features)
-    kid = kid_features_to_metric(made, known, kid_subset_size=kid_subset, verbose=False)
-    scores = Scores(
-        frechet_distance(ours, real),
-        frechet_distance(Features.of(ours.features[: half_of(len(images))]), real),
-        kid[KEY_METRIC_KID_MEAN],
-        kid[KEY_METRIC_KID_STD],
-        *precision_and_recall(made.to(device), known.to(device), neighbourhood),
+    network, folder = network_of(extractor, reference.shape[-1], device), None if cache is None else cache[0]
+    make = partial(features_of, network=network, extractor=extractor, device=device, folder=folder)
+    ours = Features.of(make(images), device)
+    if cache is None:
+        real = Features.of(make(reference), device)
+    else:
+        shape = len(reference), extractor.features
+        real = stored(cache[0] / f"{cache[1]}.features", shape, lambda: Features.of(make(reference), device))
+    return Scores(
+        frechet_distance(ours, real, device),
+        frechet_distance(Features.of(ours.features[: half_of(len(images))], device), real, device),
+        *kernel_distance(ours.features, real.features, kid_subset, device),
+        *precision_and_recall(ours.features, real.features, neighbourhood, device),
     )
-    if not np.isfinite(astuple(scores)).all():
-        raise UserError(
-            f"FID: {scores.fid}, KID: {scores.kid} by {extractor.label}: its features overflow; build the extractor "
-            "again (of a classifier with a lower extractor.lr)"
-        )
-    return scores
-
-
-def frechet_distance(ours: Features, real: Features) -> float:
-    """FID of two sets of features."""
-    return float(fid_statistics_to_metric(ours.statistics, real.statistics, verbose=False)[KEY_METRIC_FID])
 
 
 def half_of(count: int) -> int:
     """Number of images in the first half of a set; a covariance needs two or more."""
     return max(2, count // 2)
-
-
-def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tuple[float, float]:
-    """Precision and recall of features [n, F] against real ones [N, F], on one device."""
-    found = prc_features_to_metric(
-        ours, real, prc_neighborhood=neighbourhood, prc_batch_size=TILE, save_cpu_ram=True, verbose=False
-    )
-    return found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
 
 
 def features_key(images: str, extractor: BuiltExtractor, device: torch.device) -> str:
@@ -205,7 +145,7 @@ def features_key(images: str, extractor: BuiltExtractor, device: torch.device) -
     return settings_hash([images, weights, *conditions])
 
 
-def stored(path: Path, shape: tuple[int, int], make: Callable[[], np.ndarray]) -> Features:
+def stored(path: Path, shape: tuple[int, int], make: Callable[[], Features]) -> Features:
     """The features [N, F] that a file holds, made anew where it is missing, damaged or of another shape.
 
     The most recently used files next to it stay.
@@ -214,7 +154,7 @@ def stored(path: Path, shape: tuple[int, int], make: Callable[[], np.ndarray]) -
     if saved is not None and saved.facts == {KEY: path.stem} and saved.tensors["features"].shape == shape:
         path.touch()
         return Features(**{name: tensor.numpy() for name, tensor in saved.tensors.items()})
-    made = Features.of(make())
+    made = make()
     arrays = {field.name: torch.from_numpy(getattr(made, field.name)) for field in fields(Features)}
     # Stages side by side may make the same features.
     write_saved(own := path.with_name(f"{os.getpid()}-{path.name}"), Saved(arrays, {KEY: path.stem}))
@@ -225,24 +165,62 @@ def stored(path: Path, shape: tuple[int, int], make: Callable[[], np.ndarray]) -
     return made
 
 
-@torch.no_grad()
 def features_of(
-    images: ImageSet | np.ndarray, network: Network, extractor: BuiltExtractor, device: torch.device
+    images: ImageSet | np.ndarray,
+    network: Network,
+    extractor: BuiltExtractor,
+    device: torch.device,
+    folder: Path | None = None,
 ) -> np.ndarray:
-    """Features [N, F] (float32) of uint8 images [N, C, H, W]. Raises UserError where they are no numbers."""
-    parts = []
-    for some in (images if isinstance(images, ImageSet) else ImageSet.of(images)).batches():
-        batch = torch.from_numpy(np.array(some)).to(device)
-        if extractor.kind not in TRAINED_HERE:
-            batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
-        parts.append(network(batch).float().cpu())
-    features = torch.cat(parts).numpy()
-    if wrong := int((~np.isfinite(features).all(axis=1)).sum()):
+    """Compute features [N, F] (float32) of uint8 images [N, C, H, W].
+
+    Args:
+        folder: for a file without a name from which they are mapped; None: they are in memory.
+
+    Raises:
+        UserError: they are no numbers, or too large for a distance between them.
+    """
+    features, end = room((len(images), extractor.features), folder), 0
+    for some in in_turn(images if isinstance(images, ImageSet) else ImageSet.of(images), network, extractor, device):
+        end += len(some)
+        features[end - len(some) : end] = some
+    if wrong := int((~np.isfinite(np.einsum("nf,nf->n", features, features))).sum()):
         raise UserError(
-            f"FID: the features of {wrong} of {len(images)} images are NaN or infinite by {extractor.label}; "
-            "its weights are unsound, build the extractor again (of a classifier with a lower extractor.lr)"
+            f"FID: the features of {wrong} of {len(images)} images are NaN, infinite or too large by "
+            f"{extractor.label}; its weights are unsound, build the extractor again (of a classifier with a lower "
+            "extractor.lr)"
         )
     return features
+
+
+@torch.no_grad()
+def in_turn(
+    images: ImageSet, network: Network, extractor: BuiltExtractor, device: torch.device
+) -> Iterator[np.ndarray]:
+    """Yield features [B, F] batch by batch; a GPU begins the next batch before the last one is fetched."""
+    on_gpu, pending = device.type == "cuda", None
+    for some in images.batches(GPU_BATCH if on_gpu else BATCH):
+        batch = torch.from_numpy(np.array(some))
+        batch = batch.pin_memory().to(device, non_blocking=True) if on_gpu else batch
+        if extractor.kind not in TRAINED_HERE:
+            batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
+        features = network(batch).float()
+        if pending is not None:
+            yield pending.cpu().numpy()
+        pending = features
+    if pending is not None:
+        yield pending.cpu().numpy()
+
+
+def room(shape: tuple[int, int], folder: Path | None) -> np.ndarray:
+    """Return an array of float32, in memory or in a file of a folder that is gone with the array."""
+    if folder is None:
+        return np.empty(shape, np.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        # A disk that is full is an error here, and no signal at a later access.
+        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
+        return np.memmap(file, np.float32, "r+", shape=shape)
 
 
 def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
@@ -279,30 +257,6 @@ NETWORKS: dict[str, Callable[[BuiltExtractor, int, torch.device], Network]] = {
     "inception": inception_network,
     "dinov2": dinov2_network,
 }
-
-
-def downloaded() -> dict[str, Tensor]:
-    """The weights that torch-fidelity publishes, downloaded once; only tensors are unpickled. Raises UserError."""
-    try:
-        found: dict[str, Tensor] = torch.hub.load_state_dict_from_url(
-            URL_INCEPTION_V3, map_location="cpu", progress=False, check_hash=True, weights_only=True
-        )
-    except Exception as error:  # of the network, the disk or the file
-        raise UserError(f"extractor.weights: null: {URL_INCEPTION_V3}: {one_line(error)}") from None
-    return found
-
-
-def inception_of(weights: Mapping[str, Tensor]) -> FeatureExtractorInceptionV3:
-    """torch-fidelity's Inception with these weights. Raises UserError where they are another network's."""
-    # It reads weights from a file alone, and unpickles it: one that is written here, of tensors.
-    file = io.BytesIO()
-    torch.save(dict(weights), file)
-    file.seek(0)
-    try:
-        return FeatureExtractorInceptionV3("inception-v3-compat", [LAYER], feature_extractor_weights_path=file)
-    except RuntimeError as error:
-        reason = one_line(error)[:QUOTED]
-        raise UserError(f"extractor.weights: not those of torch-fidelity's Inception ({reason} …)") from None
 
 
 def require_enough(

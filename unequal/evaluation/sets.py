@@ -11,10 +11,8 @@ import numpy as np
 
 from unequal.data.prepared import PreparedData
 
-#: Images that are looked at together.
-BATCH = 64
-#: Distances between so many images and so many others are computed together.
-TILE = 1024
+#: Images that a network sees together, on a CPU and on a GPU.
+BATCH, GPU_BATCH = 64, 256
 Against = Literal["train", "holdout", "holdout_choice", "holdout_report"]
 #: Where each part stands in the data set, and what it is called.
 PLACES: dict[Against, tuple[str, str]] = {

@@ -18,7 +18,7 @@ def check_weights(params: Core) -> None:
         return
     import torch
 
-    from unequal.evaluation.formulas import URL_INCEPTION_V3
+    from unequal.evaluation.inception import URL_INCEPTION_V3
 
     address = urlsplit(URL_INCEPTION_V3)
     if (Path(torch.hub.get_dir()) / "checkpoints" / Path(address.path).name).exists():
