@@ -158,7 +158,11 @@ def test_a_finished_run_is_recorded_and_makes_what_follows_stale() -> None:
     assert stale() == {"gate", "join"}
 
 
-@pytest.mark.parametrize("change", [other_setting, other_input, other_code, other_output, lost_output])
+def no_gate() -> None:
+    Path("gate.json").unlink()
+
+
+@pytest.mark.parametrize("change", [other_setting, other_input, other_code, other_output, lost_output, no_gate])
 def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[[], None]) -> None:
     before = Path("dvc.lock").read_text()
     draw()

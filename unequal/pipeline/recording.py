@@ -55,8 +55,9 @@ def is_changed(stage: "Stage") -> bool:
 def record_finished(graph: Path) -> list[str]:
     """Record in DVC what stages have finished here, and return their names.
 
-    A run is recorded if its outputs are in place and its settings, inputs and code are those of now. Any other stays
-    unrecorded, so that both engines run the stage again.
+    A run is recorded if its outputs are in place and its settings, inputs and code are those of now, and if all that
+    its stage depends on is there: Snakemake may run a stage before the gate. Any other stays unrecorded, so that both
+    engines run the stage again.
 
     Raises:
         UserError: another process holds DVC's lock.
@@ -65,7 +66,7 @@ def record_finished(graph: Path) -> list[str]:
 
     by_outputs = {frozenset(out.def_path for out in stage.outs): stage for stage in stages_of(graph)}
     runs = {work: by_outputs.get(frozenset(run.outputs)) for work, run in current_runs()}
-    found = {work: stage for work, stage in runs.items() if stage is not None}
+    found = {work: stage for work, stage in runs.items() if stage and all(dep.exists for dep in stage.deps)}
     if not found:
         return []
     try:
