@@ -235,6 +235,9 @@ FOLDERS = {
         ["a/1", "b/1", "contact sheet"], [], ["a", "b"], [0, 1],
         "left out 1 image next to the classes' folders (contact sheet)", 1,
     ),
+    "a class without an image": Folder(
+        ["a/1", "b/1"], ["dog/.gitkeep"], ["a", "b"], [0, 1], "no class of 1 subfolder without an image (dog)"
+    ),
     "as many in the root": Folder(
         ["a/1", "b/1", "1", "2"], [], None, [], "no labels: {} holds 2 images (1, 2) next to 2 subfolders"
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unequal.data.pictures import is_picture
 from unequal.errors import UserError, plain
-from unequal.files import files_below
+from unequal.files import files_below, is_foreign
 
 #: How many names a message shows.
 SHOWN = 3
@@ -73,7 +73,7 @@ class Classes:
         files: the pictures that count.
         names: of the classes, in the order of their indices; None where the pictures have no labels.
         indices: of the class of each picture.
-        note: why there are no labels, or which pictures do not count; empty where there is nothing to say.
+        note: why there are no labels, or which pictures and subfolders do not count; empty where all do.
     """
 
     files: list[Path]
@@ -103,8 +103,14 @@ class Classes:
         order = in_class_order(names)
         shown = [os.fsencode(name).decode(errors="backslashreplace") for name in order]  # names need not be UTF-8
         index = {name: number for number, name in enumerate(order)}
-        note = f"left out {counted(len(strays), 'image')} next to the classes' folders ({first_names(strays)})"
-        return cls(counting, shown, [index[file.parent.name] for file in counting], note if strays else "")
+        empty = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in names)
+        empty = [path for path in empty if not is_foreign(path.name)]
+        notes = []
+        if strays:
+            notes += [f"left out {counted(len(strays), 'image')} next to the classes' folders ({first_names(strays)})"]
+        if empty:
+            notes += [f"no class of {counted(len(empty), 'subfolder')} without an image ({first_names(empty)})"]
+        return cls(counting, shown, [index[file.parent.name] for file in counting], "; ".join(notes))
 
 
 def in_class_order(names: Iterable[str]) -> list[str]:
