@@ -125,7 +125,7 @@ def other_without_the_harness(place: Path, program: Path, work: Path, runtime: R
 
 
 #: Fields of JSON and CSV files that differ from run to run: seconds and speeds.
-UNCOMPARED = re.compile(r"(\w+_)?seconds|images_per_second")
+UNCOMPARED = re.compile(r"(\w+_)?seconds|images_per_second|mfu")
 
 
 def content(file: Path) -> Any:

@@ -21,7 +21,7 @@ from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 
 #: Measured in seconds, and so another one in every run.
-SPEED = "images_per_second"
+SPEED = {"images_per_second", "mfu"}
 
 
 class Unexpected(Exception):
@@ -63,7 +63,7 @@ def without_speeds(file: Path) -> bytes:
         rows = [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())]
     else:
         return file.read_bytes()
-    return repr([{name: value for name, value in row.items() if name != SPEED} for row in rows]).encode()
+    return repr([{name: value for name, value in row.items() if name not in SPEED} for row in rows]).encode()
 
 
 def clear(project: Path, stage: Stage) -> None:

@@ -19,6 +19,7 @@ from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.environment import STOPS
 from unequal.errors import UserError
+from unequal.models.backbones.backbone import count_cost
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.information import InfoNoiseSampler
@@ -31,7 +32,7 @@ from unequal.timesteps.samplers import (
     TimestepSampler,
     uniform,
 )
-from unequal.training import loop
+from unequal.training import loop, utilisation
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import LOG, moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
@@ -90,7 +91,7 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
 
 def lines(folder: Path) -> list[dict[str, float]]:
     found = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "images_per_second"} for line in found]
+    return [{name: value for name, value in line.items() if name not in ("images_per_second", "mfu")} for line in found]
 
 
 class Stop(Exception):
@@ -344,6 +345,17 @@ def test_the_log(build: Build, tmp_path: Path) -> None:
         assert figures[line["step"]].items() <= line.items()
         assert {"loss", "mse", "grad_norm", "lr", "images_per_second"} <= figures[line["step"]].keys()
         assert line["loss"] == pytest.approx(line["mse"])
+
+
+def test_the_log_shows_the_share_of_a_known_peak(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build("unknown").run()
+    monkeypatch.setattr(utilisation, "peak_flops", lambda device: 1e12)
+    trainer = build("known")
+    trainer.run()
+    assert "mfu" not in lines(tmp_path / "unknown")[-1]
+    line = json.loads((tmp_path / "known" / LOG).read_text().splitlines()[-1])
+    cost = count_cost(trainer.net).macs_with_attention
+    assert line["mfu"] == pytest.approx(6 * cost * line["images_per_second"] / 1e12)
 
 
 def test_the_loss_falls(build: Build, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ from unequal.training.optimizer import (
     set_schedule,
 )
 from unequal.training.stop_sync import StopSync
+from unequal.training.utilisation import utilisation_of
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -158,6 +159,7 @@ class Trainer:
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval, self.lines = LogInterval(), b""
+        self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
@@ -168,7 +170,9 @@ class Trainer:
         with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
-                    bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
+                    shown = {"loss": f"{figures['loss']:.4f}"}
+                    shown |= {"MFU": f"{figures['mfu']:.1%}"} if "mfu" in figures else {}
+                    bar.set_postfix(shown, refresh=False)
                 bar.update(self.training.batch_size)
                 stop = stop_sync.stops(self.step, stop_asked)
                 # The last state is saved too: a kill after the training repeats none of its steps.
@@ -259,11 +263,14 @@ class Trainer:
         """Write a line of the log: means over the interval, and the conditions."""
         # Each process knows its part of the batch; the batch's mean is the mean over processes.
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
+        speed = self.interval.speed() * self.training.batch_size
         figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
             "momentum": momentum(self.settings, self.feedback.images_seen(self.step - 1), self.images),
-            "images_per_second": self.interval.speed() * self.training.batch_size,
+            "images_per_second": speed,
         }
+        if self.utilisation is not None:
+            figures["mfu"] = self.utilisation * speed
         line = {"step": self.step, "images_seen": self.images_seen} | figures
         if self.accelerator.is_main_process:
             self.lines += json.dumps(line).encode() + b"\n"
