@@ -44,13 +44,8 @@ def by_snakemake(project: Path) -> None:
     run(project, "snakemake", "--cores", "2")
 
 
-def experiment(project: Path) -> None:
-    run(project, "dvc", "exp", "run", "--quiet")
-
-
-def experiment_with(share: float) -> Callable[[Path], None]:
-    """An experiment that edits the settings too, as DVC writes them."""
-    return lambda project: run(project, "dvc", "exp", "run", "--quiet", "-S", f"data.holdout={share}") and None
+def command(*words: str) -> Callable[[Path], None]:
+    return lambda project: run(project, *words) and None
 
 
 def pull(project: Path) -> None:
@@ -62,8 +57,7 @@ def pull(project: Path) -> None:
     run(project, "dvc", "pull", "--force", "--allow-missing")
 
 
-def check_out(project: Path) -> None:
-    run(project, "dvc", "checkout", "--force", "--allow-missing")
+check_out = command("dvc", "checkout", "--force", "--allow-missing")
 
 
 def check_out_committed(project: Path) -> None:
@@ -71,24 +65,18 @@ def check_out_committed(project: Path) -> None:
     check_out(project)
 
 
-def touch(project: Path) -> None:
-    run(project, "snakemake", "--cores", "2", "--touch")
-
-
-def record(project: Path) -> None:
-    run(project, "python", "-m", "unequal", "record")
-
-
-def lose_data(project: Path) -> None:
-    shutil.rmtree(project / "artifacts/data", ignore_errors=True)
-
-
-def lose_states(project: Path) -> None:
-    shutil.rmtree(project / "work", ignore_errors=True)
+def lose(name: str) -> Callable[[Path], None]:
+    return lambda project: shutil.rmtree(project / name, ignore_errors=True)
 
 
 ENGINES = (by_dvc, by_snakemake)
-OTHERS = (experiment, experiment_with(0.3), pull, check_out, check_out_committed, touch, record, lose_data, lose_states)
+OTHERS = (
+    command("dvc", "exp", "run", "--quiet"),
+    command("dvc", "exp", "run", "--quiet", "-S", "data.holdout=0.3"),  # which edits the settings too
+    command("snakemake", "--cores", "2", "--touch"),
+    command("python", "-m", "unequal", "record"),
+    *(pull, check_out, check_out_committed, lose("artifacts/data"), lose("work")),
+)
 
 
 def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:
@@ -102,16 +90,12 @@ def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> N
 
 
 def test_snakemake_sees_what_changed_since_dvc_ran(project: Path) -> None:
-    ask_for(0.2)(project)
-    by_dvc(project)
-    ask_for(0.3)(project)
-    by_snakemake(project)
-    assert held_out(project) == round(0.3 * DIGITS)
-    ask_for(0.2)(project)
-    by_dvc(project)
-    ask_for(0.3)(project)
-    by_snakemake(project)
-    assert held_out(project) == round(0.3 * DIGITS)
+    for _ in range(2):
+        ask_for(0.2)(project)
+        by_dvc(project)
+        ask_for(0.3)(project)
+        by_snakemake(project)
+        assert held_out(project) == round(0.3 * DIGITS)
     assert stages_of_repro(run(project, "dvc", "repro")) == set()
 
 

@@ -25,15 +25,21 @@ file.write(str(file.fileno()))
 """
 
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
 def spoken(folder: Path, redirected: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """Output of a program, in a shell that redirects its streams."""
+    command = ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, SPEAKS]
     return subprocess.run(
-        ["bash", "-c", f'"$0" -c "$1" {redirected}', sys.executable, SPEAKS],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, check=False
+    )
+
+
+def waiting(folder: Path, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+    """A program that says more once there is a file `left`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SPEAKS, "left"], cwd=folder, env=ENVIRONMENT, stdout=stdout, stderr=stderr
     )
 
 
@@ -51,13 +57,7 @@ def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path: Pat
 
 
 def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SPEAKS, "left"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = waiting(tmp_path, subprocess.PIPE, subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     for stream in (process.stdout, process.stderr):
         stream.readline()
@@ -69,13 +69,7 @@ def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
 
 def test_a_terminal_that_is_closed_ends_nothing(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", SPEAKS, "left"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=theirs,
-        stderr=theirs,
-    )
+    process = waiting(tmp_path, theirs, theirs)
     os.close(theirs)
     os.read(ours, 1)
     os.close(ours)

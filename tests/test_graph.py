@@ -82,16 +82,10 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
     files = inputs_in_code(instance)
     declared = {dep for dep in instance.deps if not dep.startswith(f"{CODE}/")}
     declared -= {"artifacts/params_checked.json", "artifacts/tries_chosen.json"}  # gates are waited for, not read
-    undeclared = [
-        file
-        for file in files
-        if not any(file == dep or file.startswith(f"{dep}/") or file == f"{dep}/*" for dep in declared)
-    ]
-    assert undeclared == []
+    assert [f for f in files if not any(f in (dep, f"{dep}/*") or f.startswith(f"{dep}/") for dep in declared)] == []
     if re.search(r"run\.input,|write_report\(", (ROOT / instance.source).read_text(encoding="utf-8")):
         return  # the stage hands `run.input` on: what is read then does not stand in its own file
-    unread = [dep for dep in declared if not any(f == dep or f.startswith(f"{dep}/") for f in files)]
-    assert unread == []
+    assert [dep for dep in declared if not any(f == dep or f.startswith(f"{dep}/") for f in files)] == []
 
 
 @each_graph
@@ -137,27 +131,16 @@ def test_commands_take_a_path_with_blanks(folder: Path, monkeypatch: pytest.Monk
 
 
 @each_graph
-def test_every_stage_says_what_it_is(folder: Path):
+def test_stages_say_what_they_are_and_fan_out_over_lists_of_params(folder: Path):
     stages = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     assert [name for name, stage in stages.items() if not stage.get("desc")] == []
-
-
-@each_graph
-def test_lists_to_fan_out_over_stand_in_params(folder: Path):
-    stages = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     axes = [axis for stage in stages.values() for axis in stage.get("matrix", {}).values()]
-    assert axes
-    assert all(isinstance(axis, str) and axis.startswith("${") for axis in axes)
+    assert axes and all(isinstance(axis, str) and axis.startswith("${") for axis in axes)
 
 
 def test_the_schema_in_the_repository_has_all_sections():
     committed, generated = read_json(ROOT / SCHEMA), json_schema(Params)
-    assert committed["properties"].keys() == generated["properties"].keys(), (
-        "run: unequal schema --out params.schema.json"
-    )
-
-
-def test_most_presets_are_the_pipelines():
+    assert committed["properties"].keys() == generated["properties"].keys(), "unequal schema --out params.schema.json"
     assert len(pipeline_presets()) > 5
 
 
@@ -166,15 +149,8 @@ def test_every_graph_has_sound_params(folder: Path):
     read_params(laid(folder) / "params.yaml")
 
 
-COMPARING = [
-    path
-    for path in (
-        ROOT / "params.yaml",
-        *sorted((ROOT / "presets").glob("*.yaml")),
-        *sorted(ROOT.glob("studies/**/*.yaml")),
-    )
-    if "\nvariants:" in path.read_text(encoding="utf-8")
-]
+FILES = [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml")), *sorted(ROOT.glob("studies/**/*.yaml"))]
+COMPARING = [path for path in FILES if "\nvariants:" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("path", COMPARING, ids=lambda path: path.name)

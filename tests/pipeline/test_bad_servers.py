@@ -65,14 +65,6 @@ def status(code: int, body: bytes, kind: str = "application/json") -> Answer:
     return answer
 
 
-def hang_up(request: BaseHTTPRequestHandler) -> None:
-    request.connection.close()
-
-
-def nothing(_: BaseHTTPRequestHandler) -> None:
-    time.sleep(5)
-
-
 def endless(request: BaseHTTPRequestHandler) -> None:
     """A body without end, as fast as it is read."""
     request.send_response(200)
@@ -130,9 +122,9 @@ SERVERS: dict[str, Callable[[], Any]] = {
     "an error": lambda: server(status(500, b"oops")),
     "a web page": lambda: server(status(200, b"<html>Sign in</html>", "text/html")),
     "other keys": lambda: server(status(200, b'{"colour": "red"}')),
-    "hanging up": lambda: server(hang_up),
+    "hanging up": lambda: server(lambda request: request.connection.close()),
     "an endless body": lambda: server(endless),
-    "silence": lambda: server(nothing),
+    "silence": lambda: server(lambda _: time.sleep(5)),
     "an unknown scheme": lambda: at("carrier-pigeon://loft"),
     "a folder for a file": lambda: at("sqlite:///here", lambda: Path("here").mkdir()),
     "a text for a database": lambda: at("sqlite:///notes.txt", lambda: Path("notes.txt").write_text("x" * 5000)),

@@ -80,6 +80,8 @@ def test_a_finished_run_is_not_computed_again_but_published(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run()
+    (work,) = kept()
+    assert all((work / "outputs" / name).samefile(name) for name in OUTPUTS)  # it takes no disk
     logged = [call for call in Recorder.calls if call[0] != "tags"]
     before = delete_outputs()
     Recorder.calls.clear()
@@ -87,16 +89,9 @@ def test_a_finished_run_is_not_computed_again_but_published(
     assert not run()
     assert {name: Path(name).read_text() for name in OUTPUTS} == before
     assert [call for call in Recorder.calls if call[0] != "tags"] == logged
-    (work,) = kept()
     assert capsys.readouterr().err == f"test_finished: finished before; its outputs are taken from {work.absolute()}\n"
     assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs", "run.json"]
     assert read_facts(work / "finished.json")["engine"] == "second"
-
-
-def test_what_is_kept_takes_no_disk_while_it_is_published() -> None:
-    run()
-    (work,) = kept()
-    assert all((work / "outputs" / name).samefile(name) for name in OUTPUTS)
 
 
 def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
@@ -189,23 +184,17 @@ def test_the_process_that_started_a_stage_is_distinguished_from_others_of_its_nu
 
 
 NAMES_ITS_ENGINE = "from unequal.pipeline.attempt import engine_run; print(engine_run())"
-STARTS = """
-import os, psutil, subprocess, sys
-from unequal.pipeline.attempt import process_name
-print(process_name(psutil.Process()), flush=True)
-stage = os.environ | {"DVC_STAGE": "one"}
-for shell in ("sh", "bash"):
-    subprocess.run([shell, "-c", f"sh -c '{sys.executable} engine.py; true'; true"], env=stage, check=True)
-"""
 
 
-def test_dvc_is_known_above_the_shells_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_dvc_is_known_above_the_shells_of_a_command(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
+    monkeypatch.setenv(DVC_STAGE, "one")
     monkeypatch.delenv(ENGINE)
     Path("engine.py").write_text(NAMES_ITS_ENGINE)
-    done = subprocess.run([sys.executable, "-c", STARTS], check=True, capture_output=True, text=True)
-    dvc, *found = done.stdout.split()
-    assert found == [dvc, dvc]
+    command = [shell, "-c", f"sh -c '{sys.executable} engine.py; true'; true"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == attempt.process_name(psutil.Process())
 
 
 @pytest.mark.parametrize("recorded", [True, False])

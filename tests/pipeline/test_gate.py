@@ -13,14 +13,12 @@ FILES = [ROOT / "params.yaml", *sorted((ROOT / "studies").rglob("params.yaml"))]
 FOLDERS = {len(file.relative_to(ROOT).parts): file.parent.relative_to(ROOT) for file in FILES}.values()
 
 #: A study's own data may not be at hand.
-DIGITS = {
-    f"data.{key}": value for key, value in (("source", "digits"), ("path", None), ("channels", 1), ("fit", "exact"))
-}
+DIGITS = {"data.source": "digits", "data.path": None, "data.channels": 1, "data.fit": "exact"}
 
 
-@pytest.mark.parametrize("clone", ["studies/unequal"])
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
-def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPatch, clone: str, folder: Path) -> None:
+def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    clone = "studies/unequal"
     here = project / clone / folder
     here.mkdir(parents=True)
     (project / clone / ".dvc").mkdir()

@@ -54,25 +54,19 @@ def test_processes_know_their_number(written: Any) -> None:
     assert [Path(str(rank)).read_text() for rank in range(3)] == [f"{rank} 3 {rank} 2" for rank in range(3)]
 
 
-def test_a_failure_ends_all_and_is_reported_once(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    command = written("""
-        if rank() == 1:
-            leave_reason("stage: no more")
-            sys.exit(1)
-        time.sleep(300)
-    """)
-    assert launch(3, command) == 1
-    assert capfd.readouterr().err == "stage: no more\n"
-
-
-def test_a_killed_process_is_named(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    command = written("""
-        if rank() == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(300)
-    """)
-    assert launch(2, command) == 1
-    assert capfd.readouterr().err == "process 1 of 2 was ended by SIGKILL; all have been stopped\n"
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('leave_reason("stage: no more"); sys.exit(1)', "stage: no more\n"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "process 1 of 3 was ended by SIGKILL; all have been stopped\n"),
+    ],
+    ids=["failed", "killed"],
+)
+def test_a_failure_ends_all_and_is_reported_once(
+    written: Any, capfd: pytest.CaptureFixture[str], lines: str, said: str
+) -> None:
+    assert launch(3, written(f"if rank() == 1:\n    {lines}\ntime.sleep(300)")) == 1
+    assert capfd.readouterr().err == said
 
 
 #: Processes that take their time to save when they are asked to stop.
@@ -146,15 +140,7 @@ def test_processes_end_with_a_launcher_that_is_killed(written: Any) -> None:
     ("cpu", None, 8, 1), ("cpu", 3, 8, 3), ("auto", None, 0, 1), ("auto", 2, 0, 2),
     ("auto", None, 4, 4), ("cuda", 2, 4, 2), ("auto", 1, 4, 1),
 ])  # fmt: skip
-def test_one_process_a_gpu_or_as_many_as_are_asked_for(
-    runtime: Runtime,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    device: str,
-    asked: int | None,
-    gpus: int,
-    expected: int,
-) -> None:
+def test_one_process_a_gpu_or_as_many_as_are_asked_for(runtime, tmp_path, monkeypatch, device, asked, gpus, expected):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     chosen = runtime.model_copy(update={"device": device, "processes": asked})
     assert num_processes(chosen) == expected

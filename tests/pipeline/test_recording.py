@@ -1,5 +1,6 @@
 """dvc.lock for both engines: what is stale by content, and what of a finished run is recorded."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,22 +57,30 @@ def write_params(seed: int = 1) -> None:
     Path("params.yaml").write_text(f"seed: {seed}\ncolour: {shared}\n" + yaml.safe_dump({"runtime": RUNTIME}))
 
 
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of four stages, whose outputs lie there and are recorded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("recorded"))
+        run("git", "init", "-q")
+        run("dvc", "init", "-q")
+        write_params()
+        GRAPH.write_text(STAGES)
+        for name in ("input.txt", "gate.json", "figures.json", "other.txt"):
+            Path(name).write_text(name)
+        Path("drawn").mkdir()
+        Path("drawn/1.txt").write_text("1")
+        write_json(CODE / "test_recording.json", fingerprint(Path(__file__)))
+        write_lock(GRAPH, stages_of(GRAPH))
+        return Path.cwd()
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:
+    shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setenv(ENGINE, "first")
-    run("git", "init", "-q")
-    run("dvc", "init", "-q")
-    write_params()
-    GRAPH.write_text(STAGES)
-    for name in ("input.txt", "gate.json", "figures.json", "other.txt"):
-        Path(name).write_text(name)
-    Path("drawn").mkdir()
-    Path("drawn/1.txt").write_text("1")
-    write_json(CODE / "test_recording.json", fingerprint(Path(__file__)))
-    write_lock(GRAPH, stages_of(GRAPH))
 
 
 def draw() -> None:
@@ -94,22 +103,16 @@ def stale() -> set[str]:
     return stale_stages(stages, lambda one: {dep.def_path for dep in one.deps} - {"gate.json"})
 
 
-def test_the_lock_file_is_that_of_dvc_commit() -> None:
-    written = yaml.safe_load(Path("dvc.lock").read_text())
-    assert "Data and pipelines are up to date." in run("dvc", "status")
-    Path("dvc.lock").unlink()
-    run("dvc", "commit", "-f")
-    assert yaml.safe_load(Path("dvc.lock").read_text()) == written
-
-
-def test_settings_that_share_an_anchor_stand_in_the_lock_file_one_by_one() -> None:
-    assert Path("dvc.lock").read_text().count("- red") == 2
-
-
-def test_outputs_are_in_the_cache() -> None:
+def test_the_lock_file_is_that_of_dvc_commit_and_outputs_are_in_the_cache() -> None:
+    written = Path("dvc.lock").read_text()
+    assert written.count("- red") == 2, "settings that share an anchor stand there one by one"
     Path("drawn/1.txt").unlink()
     run("dvc", "checkout", "--force")
     assert Path("drawn/1.txt").read_text() == "1"
+    assert "Data and pipelines are up to date." in run("dvc", "status")
+    Path("dvc.lock").unlink()
+    run("dvc", "commit", "-f")
+    assert yaml.safe_load(Path("dvc.lock").read_text()) == yaml.safe_load(written)
 
 
 def other_setting() -> None:
@@ -176,15 +179,12 @@ def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[
 def test_a_recording_that_must_wait_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     write_params(seed=2)
     draw()
-    other = (
-        "import sys; from dvc.repo import Repo; lock = Repo().lock; lock.lock(); print(flush=True); sys.stdin.read()"
-    )
+    other = "import sys; from dvc.repo import Repo; l = Repo().lock; l.lock(); print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", other], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         record_or_report(GRAPH)
         process.communicate()
-    assert (
-        capsys.readouterr().err == f"Error: {GRAPH}: another process uses DVC; run `unequal record` when it has ended\n"
-    )
+    said = f"Error: {GRAPH}: another process uses DVC; run `unequal record` when it has ended\n"
+    assert capsys.readouterr().err == said
     assert len(list(finished_runs())) == 1

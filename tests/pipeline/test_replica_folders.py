@@ -35,17 +35,14 @@ def test_seeds_of_replicas_and_of_their_samples_are_all_different() -> None:
     assert SETTINGS["evaluation"] == {"samples": 100, "seeds": [3, 5]}
 
 
-def test_a_replica_sees_the_same_graph_and_data(project: Path) -> None:
+def test_a_replica_sees_the_same_graph_and_data_and_is_written_on_a_change_alone(project: Path) -> None:
     folder = prepare_replica(1)
+    params = folder / "params.yaml"
     assert folder == Path("replicas/seed_8")
     assert (folder / "dvc.yaml").samefile("dvc.yaml")
-    settings = yaml.safe_load((folder / "params.yaml").read_text())
+    settings = yaml.safe_load(params.read_text())
     assert (folder / settings["data"]["path"]).samefile("pictures")
     assert settings["network"] == SETTINGS["network"], "what lies on the Hub is named as it was"
-
-
-def test_what_has_not_changed_is_not_written_again(project: Path) -> None:
-    params = prepare_replica(1) / "params.yaml"
     os.utime(params, (0, 0))
     prepare_replica(1)
     assert params.stat().st_mtime == 0

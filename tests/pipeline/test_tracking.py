@@ -2,7 +2,6 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import threading
 import time
@@ -17,15 +16,16 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from unequal.errors import UserError
+from unequal.files import write_json
 from unequal.pipeline import tracker as tracking
-from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
-from unequal.pipeline.tracker import Tracker, without_credentials
+from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store
+from unequal.pipeline.tracker import Tracker
 from unequal.settings.training import Tracking
 
 ROOT = Path(__file__).parents[2]
 TRACKING: dict[str, Any] = {"uri": None, "experiment": "tests", "artifact_limit_mb": 0.001, "timeout_s": 60.0}
 RUNTIME = {"device": "cpu", "compile": False, "channels_last": False, "progress": False}
+Logged = Callable[..., tuple[Run, Run, MlflowClient]]
 SETTINGS = {"seed": 1, "training": {"betas": [0.9, 0.999], "precision": "fp32"}}
 
 #: A stage that logs curves, figures and a file.
@@ -47,19 +47,12 @@ main()
 """
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    prepare_database(path)
-    return path
-
-
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
-    shutil.copy(template, tmp_path / "mlflow.db")
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
     return tmp_path
 
 
@@ -93,38 +86,44 @@ def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=project, env=environment, text=True, stderr=subprocess.PIPE)
 
 
-def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
-    Path("results").mkdir()
-    Path("results/small.json").write_text("{}")
-    log = tracker()
-    for step in (10, 20):
-        log.log({"loss": 1 / step}, step)
-    log.tags({"device": "cpu"})
-    log.results({"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1, 2], "none": None})
-    log.artifacts([Path("results")])
-    log.parent_results({"fid_base": 18.2})
-    log.parent_artifacts([Path("results")])
-    log.finish("FINISHED")
-    (parent,), (child,) = runs(project)
+@pytest.fixture
+def logged(project: Path) -> Logged:
+    """Log a run to its end, and give it back with the pipeline's run and a client."""
+
+    def log_to_the_end(*calls: Callable[[Tracker], object], **changes: Any) -> tuple[Run, Run, MlflowClient]:
+        log = tracker(**changes)
+        for call in calls:
+            call(log)
+        log.finish("FINISHED")
+        (parent,), (child,) = runs(project)
+        return parent, child, MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
+
+    return log_to_the_end
+
+
+def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: Logged) -> None:
+    write_json(Path("results/small.json"), {})
+    parent, child, client = logged(
+        lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
+        lambda log: log.tags({"device": "cpu"}),
+        lambda log: log.results({"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1], "no": None}),
+        lambda log: log.artifacts([Path("results")]),
+        lambda log: log.parent_results({"fid_base": 18.2}),
+        lambda log: log.parent_artifacts([Path("results")]),
+    )
     assert parent.data.metrics == {"fid_base": 18.2}
-    assert {name: child.data.metrics[name] for name in child.data.metrics if name != "loss"} == {
-        "fid.mean": 3,
-        "fid.sd": 0.5,
-    }
-    assert artifacts(project, parent) == {"results/small.json": "{}"}
-    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
-    assert (child.data.tags["stage"], child.data.tags["option.recipe"]) == ("train", "base")
-    assert child.data.tags["device"] == "cpu"
-    assert float(child.data.tags["duration_s"]) >= 0
+    assert child.data.metrics == {"fid.mean": 3, "fid.sd": 0.5, "loss": 0.05}
+    tags = {"mlflow.parentRunId": parent.info.run_id, "stage": "train", "option.recipe": "base", "device": "cpu"}
+    assert tags.items() <= child.data.tags.items() and float(child.data.tags["duration_s"]) >= 0
     assert child.data.params == {"seed": "1"}
     assert parent.data.params == {"seed": "1", "training.betas": "[0.9, 0.999]", "training.precision": "fp32"}
     assert {run.info.status for run in (parent, child)} == {"FINISHED"}
-    history = MlflowClient(f"sqlite:///{project / 'mlflow.db'}").get_metric_history(child.info.run_id, "loss")
+    history = client.get_metric_history(child.info.run_id, "loss")
     assert [(point.step, point.value) for point in history] == [(10, 0.1), (20, 0.05)]
-    assert artifacts(project, child) == {"results/small.json": "{}"}
+    assert artifacts(project, parent) == artifacts(project, child) == {"results/small.json": "{}\n"}
 
 
-def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project):
+def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project: Path) -> None:
     settings = {f"recipe_{number}": {"images": number} for number in range(250)} | {"long": "x" * 7000}
     document = settings | {"runtime": RUNTIME | {"tracking": TRACKING}}
     Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document)).finish("FINISHED")
@@ -148,12 +147,15 @@ def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch
     assert by_name["second base"].info.status == "FAILED"
 
 
-def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Path) -> None:
+def git(*arguments: str) -> None:
+    subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
+
+
+def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Path, logged: Logged) -> None:
     (project / "params.yaml").write_text("seed: 1\ntraining: {betas: [0.9, 0.99], lr: 1e-4}\n")
     for arguments in (["init", "-q"], ["add", "params.yaml"], ["commit", "-qm", "settings"]):
-        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
-    tracker(seed=2).finish("FINISHED")
-    (parent,), _ = runs(project)
+        git(*arguments)
+    parent, _, _ = logged(seed=2)
     assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32"
     assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
 
@@ -186,26 +188,18 @@ def log_a_file(name: str) -> None:
     tracker.finish("FINISHED")
 
 
-def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(project: Path) -> None:
+def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(logged: Logged) -> None:
     rows = [{"round": 0, "loss": 0.5, "proposer": "tpe"}, {"round": 1, "loss": 0.25, "proposer": "llm é"}]
-    log = tracker()
-    log.table("memory_bank", rows)
-    log.table("memory_bank", rows)
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
-    client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
-    found = client.load_table(child.info.experiment_id, "memory_bank.json", [child.info.run_id])
-    assert found.to_dict("records") == rows
+    _, child, client = logged(*[lambda log: log.table("memory_bank", rows)] * 2)
+    table = client.load_table(child.info.experiment_id, "memory_bank.json", [child.info.run_id])
+    assert table.to_dict("records") == rows
 
 
-def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path) -> None:
+def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path, logged: Logged) -> None:
     Path("models").mkdir()
     Path("models/weights.bin").write_bytes(b"x" * 1001)
     Path("models/config.json").write_bytes(b"y" * 1000)
-    log = tracker()
-    log.artifacts([Path("models")])
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
+    _, child, _ = logged(lambda log: log.artifacts([Path("models")]))
     md5 = hashlib.md5(b"x" * 1001).hexdigest()
     files = artifacts(project, child)
     assert set(files) == {"models/config.json", "models/weights.bin.reference.json"}
@@ -214,24 +208,16 @@ def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path) -> Non
     assert child.data.tags["artifact.models/weights.bin"] == f"md5:{md5}"
 
 
-def test_prepared_data_is_the_data_set_of_the_run(project: Path) -> None:
+def test_prepared_data_is_the_data_set_of_the_run(logged: Logged) -> None:
     facts = {"n": 4, "shape": [1, 8, 8], "source": "digits", "path": None, "sha256": "ab" * 32}
-    Path("data").mkdir()
-    Path("data/facts.json").write_text(json.dumps(facts))
-    log = tracker()
-    log.input(Path("data"))
-    log.input(Path("elsewhere"))
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
+    write_json(Path("data/facts.json"), facts)
+    _, child, _ = logged(*(lambda log, name=name: log.input(Path(name)) for name in ("data", "elsewhere")))
     (used,) = child.inputs.dataset_inputs
     assert (used.dataset.name, used.dataset.digest) == ("digits", ("ab" * 32)[:36])
     assert json.loads(used.dataset.profile) == facts
 
 
 def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
-
     git("init", "--quiet")
     for file in ("code.py", "dvc.lock"):
         Path(file).write_text("1")
@@ -346,101 +332,19 @@ def test_a_server_that_stays_away_is_not_waited_for_at_the_end(
 
 
 def test_a_request_that_is_refused_costs_no_other(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    logged: Logged, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise MlflowException("no such table", error_code=INVALID_PARAMETER_VALUE)
 
     monkeypatch.setattr(Store, "log_table", refused)
-    log = tracker()
-    log.table("memory_bank", [{"round": 0}])
-    log.tags({"device": "cpu"})
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
+    _, child, _ = logged(lambda log: log.table("memory_bank", [{"round": 0}]), lambda log: log.tags({"device": "cpu"}))
     assert (child.info.status, child.data.tags["device"]) == ("FINISHED", "cpu")
     assert capsys.readouterr().err.endswith("MlflowException: no such table; the rest is logged\n")
 
 
-def test_a_machine_without_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_git(project: Path, monkeypatch: pytest.MonkeyPatch, logged: Logged) -> None:
     monkeypatch.setenv("PATH", str(project))
-    log = tracker()
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
+    _, child, _ = logged()
     assert child.info.status == "FINISHED"
     assert not {"git.dirty", "mlflow.source.git.commit"} & set(child.data.tags)
-
-
-def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> None:
-    assert database_file("sqlite:///runs/own.db", tmp_path) == tmp_path / "runs/own.db"
-    assert database_file("sqlite:////data/own.db", tmp_path) == Path("/data/own.db")
-    assert database_file("http://127.0.0.1:5000", tmp_path) is None
-
-
-def migrated_back(path: Path) -> None:
-    """Have a database name the revision before its own, as an older MLflow has left it."""
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'an-older-one'")
-
-
-def with_a_run_of(path: Path, *tags: str) -> None:
-    client = MlflowClient(f"sqlite:///{path}")
-    number = len(client.search_experiments())
-    experiment = client.create_experiment(f"number {number}", artifact_location=path.with_name("files").as_uri())
-    client.create_run(experiment, tags=dict.fromkeys(tags, "x"))
-
-
-@pytest.mark.parametrize(("tags", "ours"), [((CONFIGURATION_TAG,), True), (("stage",), True), ((), False)])
-def test_a_database_with_runs_of_others_is_not_migrated(
-    project: Path, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...], ours: bool
-) -> None:
-    path, upgraded = project / "mlflow.db", list[str]()
-    with_a_run_of(path, CONFIGURATION_TAG)
-    with_a_run_of(path, *tags)
-    migrated_back(path)
-    before = path.read_bytes()
-    monkeypatch.setattr("mlflow.db.upgrade.main", lambda words, **_: upgraded.extend(words))
-    backup = project / "mlflow.db.an-older-one.bak"
-    if ours:
-        prepare_database(path)
-        assert upgraded == [f"sqlite:///{path}"]
-        with sqlite3.connect(backup) as copy:
-            assert copy.execute("SELECT count(*) FROM runs").fetchone() == (2,)
-        return
-    with pytest.raises(UserError, match=rf"holds runs of others.*to agree, run: mlflow db upgrade sqlite:///{path}$"):
-        prepare_database(path)
-    assert (upgraded, path.read_bytes(), backup.exists()) == ([], before, False)
-
-
-def test_a_database_of_the_same_revision_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow.db.upgrade.main", lambda *_, **__: pytest.fail("upgraded"))
-    with_a_run_of(project / "mlflow.db")
-    prepare_database(project / "mlflow.db")
-    assert not list(project.glob("*.bak"))
-
-
-@pytest.mark.parametrize(
-    ("uri", "secret"),
-    [
-        ("http://ann:pa/ss@host:5000", "pa/ss"),
-        ("http://ann:p@ss/w@host:5000", "p@ss"),
-        ("postgresql://ann:pa%2Fss@host/db", "pa/ss"),
-        ("http://host:5000/?token=abc123", "abc123"),
-        ("http://host:5000/?a=b&token=abc123/api", "abc123"),
-    ],
-)
-def test_an_address_never_shows_its_secrets(uri: str, secret: str) -> None:
-    text = f"tracking: {uri}: no answer from {uri}/api/2.0/mlflow: ('{uri}')"
-    assert secret not in without_credentials(text, uri)
-    with pytest.raises(ValueError, match="uri: holds a password or a query; set the environment variables") as refusal:
-        Tracking.model_validate(TRACKING | {"uri": uri})
-    assert secret not in str(refusal.value.errors(include_input=False))
-
-
-@pytest.mark.parametrize("uri", ["http://ann@host", "sqlite:///a:b@c/mlflow.db", "http://host/a@b", "databricks"])
-def test_an_address_without_secrets_is_taken(uri: str) -> None:
-    assert Tracking.model_validate(TRACKING | {"uri": uri}).uri == uri
-
-
-def test_credentials_are_taken_out() -> None:
-    text = "request to https://me:p@ss@host:5000/api failed, see http://host/a@b"
-    assert without_credentials(text) == "request to https://host:5000/api failed, see http://host/a@b"

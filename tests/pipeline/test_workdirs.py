@@ -40,21 +40,19 @@ def test_a_work_directory_belongs_to_the_run_that_claims_it_first(tmp_path: Path
 def test_a_study_lies_below_the_root_whatever_that_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: str, copy: str, name: str
 ) -> None:
-    root = tmp_path / project
-    (root / ".dvc").mkdir(parents=True)
-    (root / copy / ".dvc").mkdir(parents=True, exist_ok=True)
-    (root / copy / "studies" / name).mkdir(parents=True)
-    monkeypatch.chdir(root / copy / "studies" / name)
+    root, folder = tmp_path / project, tmp_path / project / copy / "studies" / name
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    (root / ".dvc").mkdir(exist_ok=True)
+    (root / copy / ".dvc").mkdir(exist_ok=True)
     assert (project_root(), study()) == (root, name)
 
 
 @pytest.mark.parametrize("folder", [".", "dvc/tmp/exps/x", "studies/mine"])
-def test_without_a_project_the_root_is_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
-    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-    monkeypatch.chdir(tmp_path / folder)
-    assert (project_root(), study()) == (tmp_path / folder, None)
+def test_without_a_project_the_root_is_the_working_directory(project: Path, folder: str) -> None:
+    (project / folder).mkdir(parents=True, exist_ok=True)
+    os.chdir(project / folder)
+    assert (project_root(), study()) == (project / folder, None)
 
 
 def state(root: Path, instance: str, number: int) -> Path:
@@ -73,11 +71,8 @@ def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path: Path) -
     os.utime(finished, (1, 1))
     with try_lock(at_work):
         clear_old_states(own, "train_base")
-        assert {path for path in tmp_path.iterdir() if path.is_dir()} == {
-            *states[:3],
-            *states[-STATES_STORED:],
-            *others,
-        }
+        left = {path for path in tmp_path.iterdir() if path.is_dir()}
+        assert left == {*states[:3], *states[-STATES_STORED:], *others}
     clear_old_states(own, "train_base")
     assert not at_work.exists()
     assert not Path(lock_of(at_work).lock_file).exists()
