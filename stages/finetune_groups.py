@@ -34,7 +34,9 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
     )
     recipe = settings.recipe if architecture == "unpruned" else settings.recipe.for_pruned()
     groups = read_groups(run.input("artifacts/groups.json"))
-    job = TrainingJob(f"experts_{architecture}/group_{group}", recipe, settings.training, data, settings.seed)
+    job = TrainingJob(
+        f"experts_{architecture}/group_{group}", recipe, settings.training, data, settings.seed, pictures=True
+    )
     write_results(run, train_expert(run, job, folder, groups.numbered(group), len(groups.groups)))
 
 

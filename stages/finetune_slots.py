@@ -26,7 +26,7 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     base = run.input("artifacts/models/base")
     slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
-    job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed, pictures=True)
     write_results(run, train_further(run, job, Start.of_model(base, Scope(slots.numbered(slot)))))
 
 

@@ -19,6 +19,7 @@ from unequal.report.pipeline_pictures import (
     groups_and_limits,
     loss_changes,
     loss_profile,
+    progress_rows,
     sample_grid,
     sampler_probabilities,
     slot_changes,
@@ -123,6 +124,10 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
     changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
     drawn = {
         "training_curves": (WIDE, partial(training_curves, trainings=found.trainings)),
+        "progress": (
+            (10.5, 0.75 * len(found.progress) + 0.3),
+            partial(progress_rows, progress=found.progress),
+        ),
         "loss_profile": (
             TALL,
             partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
@@ -143,8 +148,8 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
         ),
         "samples": (TALL, partial(sample_grid, samples=found.samples)),
     }
-    absent = ({"loss_changes"} if len(found.losses) == 1 else set()) | (set() if changes else {"interference"})
-    return {name: one for name, one in drawn.items() if name not in absent}
+    shown = {"loss_changes": len(found.losses) > 1, "interference": bool(changes), "progress": bool(found.progress)}
+    return {name: one for name, one in drawn.items() if shown.get(name, True)}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main(run: Run, settings: Settings) -> None:
     """Train the base model."""
     run.source("network")
     data = PreparedData.open(run.input("artifacts/data"))
-    job = TrainingJob("base", settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob("base", settings.recipe, settings.training, data, settings.seed, pictures=True)
     made = train_fresh if settings.network.pretrained is None else take_over
     write_results(run, made(run, job, settings.network, settings.schedule))
 

@@ -28,7 +28,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Train the mixed prediction."""
     data = PreparedData.open(run.input("artifacts/data"))
-    job = TrainingJob("mixed", settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob("mixed", settings.recipe, settings.training, data, settings.seed, pictures=True)
     job = with_three_heads(job, settings.network, settings.schedule, settings.profile, run.device)
     write_results(run, train_fresh(run, job, settings.network, settings.schedule))
 

@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     base = run.input("artifacts/models/base")
     schedule = load_record(base).spec.noise_schedule()
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
-    job = TrainingJob(recipe, settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob(recipe, settings.recipe, settings.training, data, settings.seed, pictures=True)
     write_results(run, train_further(run, job, Start.of_model(base), sampler))
 
 

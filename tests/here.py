@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from unequal.settings.training import Runtime
@@ -19,6 +20,7 @@ class Here:
     runtime: Runtime
     leads: bool = True
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    pictures: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def device(self) -> torch.device:
@@ -31,6 +33,12 @@ class Here:
         return folder
 
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def input(self, path: str) -> Path:
+        return self.root / path
+
+    def picture(self, name: str, image: np.ndarray, step: int) -> None:
+        self.pictures[step] = image
 
     def output(self, path: str) -> Path:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)

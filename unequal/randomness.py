@@ -3,6 +3,7 @@
 No random state is stored: the key alone gives the same numbers. Streams separate draws that share a seed.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -45,6 +46,11 @@ def numpy_generator(*key: int) -> np.random.Generator:
 def torch_generator(device: torch.device | str, *key: int) -> torch.Generator:
     """Make a torch generator of a key, on a device."""
     return torch.Generator(device).manual_seed(torch_seed(*key))
+
+
+def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> torch.Tensor:
+    """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, *shape] on the CPU."""
+    return torch.stack([torch.randn(tuple(shape), generator=torch_generator("cpu", *key, i)) for i in ids])
 
 
 def torch_seed(*key: int) -> int:

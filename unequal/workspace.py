@@ -43,6 +43,9 @@ class Workspace(Protocol):
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Add a point to curves."""
 
+    def picture(self, name: str, image: np.ndarray, step: int) -> None:
+        """Add an image, uint8 [C, H, W], to those of a name over the steps."""
+
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows as a table, with the columns of the first row."""
 
@@ -91,6 +94,9 @@ class Nested:
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self.outer.log({f"{self.name}/{name}": value for name, value in metrics.items()}, step)
+
+    def picture(self, name: str, image: np.ndarray, step: int) -> None:
+        self.outer.picture(f"{self.name}/{name}", image, step)
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self.outer.table(name, rows)

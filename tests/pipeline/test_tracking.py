@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from mlflow import MlflowClient
@@ -71,7 +73,11 @@ def runs(project: Path) -> tuple[list[Run], list[Run]]:
 
 def artifacts(project: Path, run: Run) -> dict[str, str]:
     folder = project / "mlartifacts" / run.info.run_id / "artifacts"
-    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
+    return {
+        file.relative_to(folder).as_posix(): file.read_text(errors="replace")
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def write_stage(project: Path, **tracking: Any) -> None:
@@ -107,6 +113,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
         lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
         lambda log: log.tags({"device": "cpu"}),
         lambda log: log.results({"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1], "no": None}),
+        lambda log: [log.picture("samples", np.full((1, 32, 32), step, np.uint8), step) for step in (10, 20)],
         lambda log: log.artifacts([Path("results")]),
         lambda log: log.parent_results({"fid_base": 18.2}),
         lambda log: log.parent_artifacts([Path("results")]),
@@ -120,7 +127,15 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
     assert {run.info.status for run in (parent, child)} == {"FINISHED"}
     history = client.get_metric_history(child.info.run_id, "loss")
     assert [(point.step, point.value) for point in history] == [(10, 0.1), (20, 0.05)]
-    assert artifacts(project, parent) == artifacts(project, child) == {"results/small.json": "{}\n"}
+    small, found = {"results/small.json": "{}\n"}, artifacts(project, child)
+    assert artifacts(project, parent) == small
+    pictures = [
+        re.fullmatch(r"images/samples\+step\+(\d+)\+.*\.(png|webp)", name) for name in sorted(found.keys() - small)
+    ]
+    assert [one.groups() for one in pictures if one] == [
+        (step, kind) for step in ("10", "20") for kind in ("webp", "png")
+    ]
+    assert found.items() >= small.items()
 
 
 def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project: Path) -> None:

@@ -17,7 +17,8 @@ from stage_project import RUNTIME
 import stages.report
 from stages.report import main
 from unequal.artifacts.profiles import write_profile
-from unequal.files import content_hash, write_csv, write_json, write_npz
+from unequal.data.grids import png_of
+from unequal.files import content_hash, write_bytes, write_csv, write_json, write_npz
 from unequal.measures.loss_profile import Errors
 
 pytestmark = pytest.mark.slow
@@ -152,6 +153,9 @@ def write_inputs() -> None:
         write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
     write_trainings([1.0, 0.9, 0.85, 0.83])
+    for seen in (500, 1000):
+        grid = random.integers(0, 256, (1, 32, 32), dtype=np.uint8)
+        write_bytes(Path(f"artifacts/progress/base/{seen:012d}.png"), png_of(grid))
     others = {"fid_half": 2.0, "precision": 0.5, "recall": 0.5}
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     ends = {name: end | others for name, end in ends.items()}
@@ -204,7 +208,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     assert uneven_tables(page) == []
     assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
-    assert len(drawn) == page.count("data:image/png") == 14
+    assert len(drawn) == page.count("data:image/png") == 15
     assert "orphan" not in page
     for text in (
         "made-up, 20 training and 4 held-out images, 8×8×1",
@@ -245,6 +249,10 @@ SPOILED: dict[str, Bad] = {
     ),
     "ends of no scale": Bad(rewritten(ENDS, noise_against_real=None), f"{ENDS}: noise_against_real: Field required"),
     "a share of nothing": Bad(rewritten(PRUNED, share_of_base=0), f"{PRUNED}: share_of_base: 0: Input should be"),
+    "a grid that is no picture": Bad(
+        lambda: Path("artifacts/progress/base/000000000500.png").write_bytes(b"?"),
+        "artifacts/progress/base: damaged (cannot identify image file",
+    ),
     "a profile with NaN": Bad(
         lambda: write_npz(Path(PROFILE), train=np.full((T, 2), np.nan), holdout=np.ones((T, 2))),
         f"{PROFILE}: the loss profile holds nan at t = 0",

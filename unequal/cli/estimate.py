@@ -27,6 +27,7 @@ from unequal.report.formatting import with_prefix
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
+from unequal.training.pictures import COUNT, STEPS
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -73,7 +74,8 @@ def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
     def trained(name: str, recipe: str, shares: list[float], *, pruned: bool = False) -> Work:
         images = (recipes[recipe].for_pruned() if pruned else recipes[recipe]).images
         macs = sum(training_flops(round(cost.macs * share), images) for share in shares)
-        return Work(name, len(shares), macs, weights=round(cost.parameters * sum(shares)))
+        drawn = (params.training.pictures or 0) * COUNT * STEPS * cost.macs * sum(shares)
+        return Work(name, len(shares), macs, drawn, weights=round(cost.parameters * sum(shares)))
 
     count = len(limits)
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)

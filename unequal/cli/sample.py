@@ -1,19 +1,18 @@
 """Pictures of a trained model or set of experts, equal to those that the pipeline's FID is computed from."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from pydantic import ConfigDict
 from torch import Tensor
 from torch.nn import functional
 
 from unequal.artifacts.profiles import read_losses
 from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of, best
+from unequal.data.grids import png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
@@ -161,20 +160,6 @@ def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
         place.mkdir()
         pictures = {"grid": tiled(images)} if grid else {f"{number:05d}": image for number, image in enumerate(images)}
         for name, picture in pictures.items():
-            height_width_channels = picture.transpose(1, 2, 0)
-            Image.fromarray(height_width_channels.squeeze(-1) if len(picture) == 1 else height_width_channels).save(
-                place / f"{name}.png"
-            )
+            (place / f"{name}.png").write_bytes(png_of(picture))
     way = "" if request.interpolate is None else f" to {request.interpolate}, interpolated"
     return f"{out}: {len(images)} images of {request.folder()}, seed {request.seed}{way}"
-
-
-def tiled(images: np.ndarray) -> np.ndarray:
-    """One image [C, H·rows, W·columns] of images [N, C, H, W], row by row, about as high as wide; the rest is black."""
-    count, channels, height, width = images.shape
-    columns = math.ceil(math.sqrt(count))
-    rows = math.ceil(count / columns)
-    cells = np.zeros((rows * columns, channels, height, width), images.dtype)
-    cells[:count] = images
-    grid = cells.reshape(rows, columns, channels, height, width).transpose(2, 0, 3, 1, 4)
-    return grid.reshape(channels, rows * height, columns * width)

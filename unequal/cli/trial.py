@@ -36,6 +36,7 @@ LIMITS: dict[str, int] = {
     "evaluation.samples": 64,
     "extractor.images": 25_600,
     "training.log_every": 10,
+    "training.pictures": 1,
     "training.checkpoint_every": 50,
 }
 #: Of each way of pruning, and of what it ranks units by.
@@ -107,7 +108,7 @@ def smaller(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield dotted keys of counts, and smaller values."""
     for dotted, most in LIMITS.items():
         section, key = dotted.split(".")
-        value = document[section][key]
+        value = document[section].get(key)
         if isinstance(value, list):
             yield dotted, value[:: max(1, len(value) // most)]
         elif value == "all" or (isinstance(value, int) and value > most):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import numpy as np
 import torch
 
 from unequal import processes
@@ -188,6 +189,10 @@ class Run:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Add a point to curves."""
         self._tracker.log(metrics, step)
+
+    def picture(self, name: str, image: np.ndarray, step: int) -> None:
+        """Add an image, uint8 [C, H, W], to those of a name over the steps."""
+        self._tracker.picture(name, image, step)
 
     def metrics(
         self, path: str | Path, content: Mapping[str, Any], headline: Mapping[str, float] | None = None

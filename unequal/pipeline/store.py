@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from filelock import FileLock
 
 from unequal.errors import UserError
@@ -36,6 +37,8 @@ ANSWER_BYTES, ANSWER_SECONDS = 50_000_000, 120
 STAGE_TAG = "stage"
 #: Tag of a parent run, by which the executions of the same settings find it.
 CONFIGURATION_TAG = "unequal.variant"
+#: Pixels a side to which smaller pictures are enlarged.
+SHOWN_PIXELS = 256
 #: Settings that differ from the commit's and name a run, and characters of each value there.
 NAMED_CHANGES, NAME_CHARACTERS = 3, 24
 
@@ -186,6 +189,12 @@ class Store:
         )
         context = InputTag("mlflow.data.context", "pipeline")
         self.client.log_inputs(self.child, datasets=[DatasetInput(dataset, [context])])
+
+    def log_picture(self, name: str, image: np.ndarray, step: int) -> None:
+        """Log an image, uint8 [C, H, W], as one of a series over steps; a small one is enlarged, pixel by pixel."""
+        factor = max(1, SHOWN_PIXELS // max(image.shape[1:]))
+        pixels = image.repeat(factor, 1).repeat(factor, 2).transpose(1, 2, 0)
+        self.client.log_image(self.child, pixels, key=name, step=step, synchronous=True)
 
     def log_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log a table of the child run like MLflow's `log_table`, which would append where this is repeated."""

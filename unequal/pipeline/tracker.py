@@ -18,6 +18,8 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
+import numpy as np
+
 from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, files_below
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
@@ -82,6 +84,10 @@ class Tracker:
     def results(self, content: Mapping[str, Any]) -> None:
         """Log the numbers of a JSON document, `{"fid": {"mean": 3}}` as `fid.mean`."""
         self.log(numbers(content), step=0)
+
+    def picture(self, name: str, image: np.ndarray, step: int) -> None:
+        """Log an image, uint8 [C, H, W], as one of a series over steps."""
+        self._put(partial(Store.log_picture, name=name, image=image, step=step))
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows as a table, which MLflow's pages compare between runs."""

@@ -35,6 +35,10 @@ CAPTIONS = {
         "Loss over the images of each training, as its log has it: weighted by its recipe, over the timesteps that it "
         "draws. Curves of different samplers and ranges are not comparable in height.",
     ),
+    "progress": (
+        "Samples during the training",
+        "What the base's averaged weights make of the same noises, a row a point of the training.",
+    ),
     "loss_profile": (
         "Loss over timesteps",
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "

@@ -193,6 +193,12 @@ def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray]) -> None:
     picture_grid(figure, {label(name): images for name, images in samples.items()})
 
 
+def progress_rows(figure: Figure, progress: Mapping[int, np.ndarray]) -> None:
+    """Samples from the same noise during a training: a row a number of images seen, a column a noise."""
+    named = EngFormatter(sep=" ")
+    picture_grid(figure, {f"{named(images)} images": drawn for images, drawn in progress.items()})
+
+
 def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> None:
     """Training loss over the images of each training, smoothed as its log is."""
     axes = figure.subplots()

@@ -20,6 +20,7 @@ from unequal.artifacts.figures import (
 )
 from unequal.artifacts.profiles import TrainingCurve, read_curve, read_errors, read_floor, read_profile
 from unequal.artifacts.timestep_files import GroupTable, read_groups, read_sampler, read_slot_sets, read_slots
+from unequal.data.grids import read_png, untiled
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -158,6 +159,7 @@ class RunResults:
         replicas: endpoints of all trainings of each model, those of this run first.
         trainings: name of a training → its curve; experts have a training a group.
         references: the content of results/fid/reference.json.
+        progress: images that the base has seen → images sampled then from the same noise, uint8 [n, C, H, W].
         wins: of the heads of `mixed`; None: it is neither profiled nor scored.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
         real: at most as many held-out images.
@@ -181,6 +183,7 @@ class RunResults:
     replicas: Replicas
     trainings: dict[str, TrainingCurve]
     references: dict[str, Any]
+    progress: dict[int, np.ndarray]
     wins: HeadWins | None
     samples: dict[str, np.ndarray]
     real: np.ndarray
@@ -269,6 +272,7 @@ def read_results(
         replicas=read_replicas(find("results/replicas.json")),
         trainings={part: read_curve(find("results/training") / f"{part}.csv") for part in trained},
         references=read_figures(scores / "reference.json", ReferenceFigures),
+        progress=read_progress(find("artifacts/progress") / "base"),
         wins=read_wins(find("artifacts/statistics/mixed.npz")) if MIXED in {*models, *variants} else None,
         samples=shown,
         real=np.array(data.holdout[:count]),
@@ -317,6 +321,18 @@ def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:
             f"{len(seeds)} at {list(seeds)}; make it again"
         )
     return [score["fid"] for score in facts["scores"]]
+
+
+def read_progress(folder: Path) -> dict[int, np.ndarray]:
+    """Images seen → the images [n, C, H, W] of the grid of samples after them, from a training's folder of grids.
+
+    Raises UserError where a grid is missing or damaged.
+    """
+    try:
+        grids = {int(file.stem): read_png(file) for file in sorted(require(folder).glob("*.png"))}
+        return {images: untiled(grid) for images, grid in grids.items()}
+    except (ValueError, OSError) as error:
+        raise UserError(f"{folder}: damaged ({error}); make it again") from None
 
 
 def read_images(path: Path) -> np.ndarray:

@@ -20,7 +20,7 @@ from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
 from unequal.progress import progress as progress_of
-from unequal.randomness import Stream, torch_generator
+from unequal.randomness import Stream, noise_of
 from unequal.timesteps.partition import members_of
 
 
@@ -299,8 +299,3 @@ def group_folders(folder: Path) -> list[Path]:
 def bytes_of_weights(folder: Path) -> int:
     """Memory that a model's weights take."""
     return load_record(folder).parameters * torch.float32.itemsize
-
-
-def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:
-    """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, *shape] on the CPU."""
-    return torch.stack([torch.randn(tuple(shape), generator=torch_generator("cpu", *key, i)) for i in ids])

@@ -62,6 +62,12 @@ class Training(Strict):
     precision: Literal["fp32", "bf16"]
     log_every: Interval = Field(description="steps between two lines of the log")
     checkpoint_every: Interval = Field(description="steps between two resumable states")
+    pictures: int | None = Field(
+        default=None,
+        gt=0,
+        le=100,
+        description="grids of samples during a training, from the same noise, evenly spaced; null: none",
+    )
 
     @model_validator(mode="after")
     def batch_can_be_split(self) -> Self:

@@ -56,6 +56,7 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
+from unequal.training.pictures import Pictures
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
 
@@ -84,6 +85,7 @@ class Trained:
         learned: parameters of the objective; most have none.
         effective_weighting: tables of `unequal.training.feedback.effective_weighting`.
         end: the state after the last step; None for a training without a step.
+        pictures: images seen → the grid of samples after them.
     """
 
     steps: int
@@ -95,6 +97,7 @@ class Trained:
     learned: dict[str, Tensor] = field(default_factory=dict)
     effective_weighting: dict[str, np.ndarray] = field(default_factory=dict)
     end: Snapshot | None = None
+    pictures: dict[int, Path] = field(default_factory=dict)
 
 
 class Trainer:
@@ -112,6 +115,7 @@ class Trainer:
         keep_state: store with them the state from which a further training resumes.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
         surgery: on the gradients of clusters of timesteps that conflict; None: they are summed as they are.
+        pictures: grids of samples on the way; None: none.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -132,10 +136,11 @@ class Trainer:
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
         surgery: "Surgery | None" = None,
+        pictures: Pictures | None = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
-        self.images, self.keep_state = images, keep_state
+        self.images, self.keep_state, self.pictures = images, keep_state, pictures
         # One process may train in several precisions: a pruned candidate, then the experts of a plan.
         AcceleratorState._reset_state()
         drop_variables(launched=processes.folder() is not None)
@@ -195,6 +200,7 @@ class Trainer:
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
             effective_weighting=effective_weighting(self.source.sampler, self.objective),
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
+            pictures={} if self.pictures is None else self.pictures.drawn(self.steps, self.feedback.images_seen),
         )
 
     def advance(self) -> dict[str, float] | None:
@@ -297,13 +303,15 @@ class Trainer:
         return f"optimizer.lr_milestones: {{{images}: 0.5}} resumes from the last good state; or {again}"
 
     def keep_snapshots(self) -> None:
-        """Write the snapshots that are due after this step."""
+        """Write the snapshots and pictures that are due after this step."""
         if self.step in self.snapshots.steps:
             state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
             average = add_prefix("average.", self.averages.main.state_dict())
             self.snapshots.write(self.step, average | state, optimizer=self.settings.name)
         if self.step in self.average_snapshots.steps:
             self.average_snapshots.write(self.step, self.averages.snapshot_tensors())
+        if self.pictures is not None and self.step in self.pictures.steps(self.steps):
+            self.pictures.draw(self.net, self.step, self.averages.main, self.objective)
 
     def save(self) -> None:
         """Write the resumable state. Raises Diverged where it holds NaN."""

@@ -32,10 +32,19 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     flat = name.replace("/", "_")
     # Speeds differ from run to run: the log stays out of the model, whose content decides what is stale.
     shutil.copyfile(trained.log, workspace.output(f"artifacts/training/{flat}.jsonl"))
+    if outcome.job.pictures:
+        write_pictures(workspace.output(f"artifacts/progress/{flat}"), outcome)
     write_csv(workspace.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
     final = {"final_loss": lines[-1]["loss"]} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
     workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions | measured(outcome))
+
+
+def write_pictures(folder: Path, outcome: Outcome) -> None:
+    """Write the grids of samples that were drawn during a training into a new folder, named by the images seen."""
+    folder.mkdir()
+    for images, grid in outcome.trained.pictures.items():
+        shutil.copyfile(grid, folder / f"{images:012d}.png")
 
 
 def measured(outcome: Outcome) -> dict[str, Any]:

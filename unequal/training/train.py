@@ -5,6 +5,7 @@ to combine them, which `unequal.training.mixed_prediction` passes in.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Start, warm_start
 from unequal.training.loop import Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
+from unequal.training.pictures import COUNT, Pictures, condition_of
 from unequal.workspace import Chunks, Workspace
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class TrainingJob:
         seed: of weights, batches and noise.
         objective: on the training device; None: that of the recipe's one head.
         heads: how those of a trained network are combined, where there are several.
+        pictures: draw grids of samples on the way, as many as the settings say, and write them as an output.
     """
 
     name: str
@@ -60,6 +63,7 @@ class TrainingJob:
     seed: int
     objective: Objective | None = None
     heads: Callable[[nn.Module], Heads] | None = None
+    pictures: bool = False
 
     @property
     def shared(self) -> Training:
@@ -132,6 +136,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
+    pictures = pictures_of(workspace, job, start)
     carried = warm_start(start, job.recipe)
     affinity, measured = measured_affinity(workspace, job, start)
     trainer = Trainer(
@@ -148,9 +153,30 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         keep_state=job.recipe.keep_state,
         carried=carried,
         surgery=surgery_of(job.recipe, start.spec, affinity),
+        pictures=pictures,
     )
     trained = trainer.run()
     return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured), affinity)
+
+
+def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> Pictures | None:
+    """The pictures that the settings ask for during the training, if any."""
+    training, spec, own = job.training, start.spec, start.scope.range
+    if training.pictures is None or not job.pictures:
+        return None
+    latent = spec.space.autoencoder is not None  # whose data depend on the autoencoder: no stage declares it again
+    return Pictures(
+        count=training.pictures,
+        spec=spec,
+        own=own,
+        before=None if own.length == spec.timesteps else deepcopy(start.net),
+        condition=condition_of(spec, job.data),
+        autoencoder=workspace.input("artifacts/autoencoder") if latent else None,
+        precision=training.precision,
+        batch_size=min(COUNT, training.batch_size // training.gradient_accumulation),
+        work=workspace.work,
+        log=workspace.picture,
+    )
 
 
 def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> tuple[Affinity | None, int]:

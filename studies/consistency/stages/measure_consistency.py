@@ -33,8 +33,7 @@ from unequal.files import rounded, write_csv, write_json, write_npz
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
-from unequal.randomness import Stream
-from unequal.sampling.ensemble import noise_of
+from unequal.randomness import Stream, noise_of
 from unequal.settings.evaluation import Sampling
 from unequal.settings.network import UNet2D
 from unequal.settings.strict import StageSettings, key

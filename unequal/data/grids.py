@@ -1,0 +1,43 @@
+"""Images as PNG files: one an image, or many in one grid."""
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+#: Rows of a grid that a training draws, and its columns.
+ROWS = 4
+
+
+def tiled(images: np.ndarray) -> np.ndarray:
+    """One image [C, H·rows, W·columns] of images [N, C, H, W], row by row, about as high as wide; the rest is black."""
+    count, channels, height, width = images.shape
+    columns = math.ceil(math.sqrt(count))
+    rows = math.ceil(count / columns)
+    cells = np.zeros((rows * columns, channels, height, width), images.dtype)
+    cells[:count] = images
+    grid = cells.reshape(rows, columns, channels, height, width).transpose(2, 0, 3, 1, 4)
+    return grid.reshape(channels, rows * height, columns * width)
+
+
+def untiled(grid: np.ndarray, rows: int = ROWS) -> np.ndarray:
+    """The images [rows², C, H, W] of a full grid [C, H·rows, W·rows]."""
+    channels, height, width = len(grid), grid.shape[1] // rows, grid.shape[2] // rows
+    cells = grid.reshape(channels, rows, height, rows, width).transpose(1, 3, 0, 2, 4)
+    return cells.reshape(rows * rows, channels, height, width)
+
+
+def png_of(image: np.ndarray) -> bytes:
+    """A PNG file of an image, uint8 [C, H, W] with 1, 3 or 4 channels."""
+    pixels, file = image.transpose(1, 2, 0), io.BytesIO()
+    Image.fromarray(pixels.squeeze(-1) if len(image) == 1 else pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def read_png(path: Path) -> np.ndarray:
+    """Read an image, uint8 [C, H, W]."""
+    with Image.open(path) as image:
+        pixels = np.asarray(image)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
