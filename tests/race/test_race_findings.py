@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 import yaml
 
+from unequal.errors import Diverged
 from unequal.race.editing import edited, in_a_line, in_lines
 from unequal.race.findings import Standing, findings, recipe_document
 from unequal.race.flags import script_flags
 from unequal.race.params import RaceParams
 from unequal.race.showing import lines
 from unequal.race.standing import Candidate
+from unequal.race.training import with_measured_slots
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import BetaSchedule, FlowSchedule
 from unequal.settings.strict import read_yaml, validate
+from unequal.timesteps.partition import Partition
 
 TINY = Path(__file__).parent / "tiny/params.yaml"
 UNIFORM, MIN_SNR = Candidate("uniform", 1.0), Candidate("min_snr", 2.0)
@@ -44,7 +47,7 @@ def standing(*fresh: float, whole: float = -0.3, race: Race | None = None) -> St
             MIN_SNR: {block: 3.0 + one for block, one in zip(blocks, fresh, strict=True)},
             UNIFORM: dict.fromkeys(blocks, 3.0),
         }
-    return Standing(race or tiny(), done, bool(fresh), {}, "ddim")
+    return Standing(race or tiny(), done, bool(fresh), {}, "ddim", Partition([(0, 4), (5, 19), (20, 49)]))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,21 @@ def test_the_recipe_is_the_bets_at_its_rate() -> None:
     assert recipe["loss_weight"] == {"kind": "min_snr", "gamma": 5.0}
     assert recipe["optimizer"]["lr"] == 2 * tiny().recipe.optimizer.lr
     validate(Recipe, recipe, TINY)
+
+
+def test_the_recipe_of_an_arm_over_slots_names_those_of_the_control() -> None:
+    slots, control = Candidate("slots", 1.0), {UNIFORM: {0: 3.0, 1: 3.0}}
+    results = {one: {0: 2.0, 1: 2.0} for one in (slots,)} | control
+    race = tiny(finals=None, whole={"keep": 1, "seeds": [0, 1], "lower_rate": True})
+    won = Standing(race, {"whole": results}, False, {}, "ddim", Partition([(0, 4), (5, 19), (20, 49)]))
+    recipe = recipe_document(won)["recipes"]["base"]
+    assert recipe["sampler"] == {"density": "slots", "draw": "stratified", "ranges": [[0, 4], [5, 19], [20, 49]]}
+    assert validate(Recipe, recipe, TINY).sampler.needs == ()
+
+
+def test_without_the_controls_slots_the_arm_over_them_has_collapsed() -> None:
+    with pytest.raises(Diverged, match="the control's first training has no slots"):
+        with_measured_slots(tiny().recipe_of("slots"), {"collapsed": "loss is infinite", "slots": None})
 
 
 def test_show_lists_every_rung_and_what_comes_next() -> None:

@@ -22,7 +22,7 @@ from unequal.pipeline.attempt import ENGINE
 from unequal.pipeline.fingerprint import programs
 from unequal.pipeline.recording import stages_of
 from unequal.race import run
-from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs
+from unequal.race.bracket import BRACKET, GRAPH, SLOTS, bracket, bracket_text, rungs
 from unequal.race.params import RaceParams
 from unequal.race.plan import SHORT
 from unequal.race.standing import Candidate
@@ -47,7 +47,11 @@ def test_the_graph_of_a_bracket_resolves(folder: Path) -> None:
     course = rungs(race, {SHORT: results})
     BRACKET.write_text(bracket_text(bracket(race, course)), encoding="utf-8")
     stages = {stage.name: stage for stage in stages_of(GRAPH)}
-    assert len(stages) == 2 * (6 + 2) + 2 + 1
+    assert len(stages) == 2 * (8 + 2) + 2 + 1 + 1
+    waits_for = {name: [dep.def_path for dep in one.deps] for name, one in stages.items()}
+    assert "artifacts/race/models/short/uniform_x1_block_100" in waits_for["profile_control@control"]
+    over_slots = {name for name, paths in waits_for.items() if SLOTS in paths}
+    assert over_slots == {"train_arm@short_slots_x1_block_100", "train_arm@short_slots_x2_block_100"}
     whole = stages["train_arm@whole_uniform_x1_block_0"]
     assert "--rate 1 --block 0 --share 1 --name uniform_x1_block_0" in whole.cmd
     assert "artifacts/race/admitted/short/uniform_x1.json" in [dep.def_path for dep in whole.deps]
@@ -81,7 +85,7 @@ def test_a_race_next_to_the_pipeline_shares_its_code(folder: Path) -> None:
 def test_a_further_arm_leaves_all_other_trainings_as_they_are(folder: Path) -> None:
     race = RaceParams.read(TINY).race
     assert race is not None
-    fewer = race.model_copy(update={"arms": {name: race.arms[name] for name in ("uniform", "min_snr")}})
+    fewer = race.model_copy(update={"arms": {name: one for name, one in race.arms.items() if name != "explodes"}})
     before, after = (bracket(one, rungs(one, {}))["trainings"] for one in (fewer, race))
     assert {name: one for name, one in after.items() if "explodes" not in name} == before
 

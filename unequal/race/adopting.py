@@ -5,10 +5,9 @@ from typing import Any
 
 from unequal.errors import UserError
 from unequal.race.editing import edited, in_a_line, write
-from unequal.race.findings import Standing, chosen_sampling, recipe_document, seconds_of
+from unequal.race.findings import Standing, chosen_sampling, measured_slots, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
-from unequal.race.training import recipe_at
 from unequal.settings.strict import PARAMS, Strict, read_yaml
 
 #: Keys of a recipe that a race decides.
@@ -20,7 +19,8 @@ def standing_of(folder: Path) -> Standing:
     path = last_standing(folder)
     race, done = race_of(folder), read_done(path)
     seconds = seconds_of(race, done, folder / "results/race/trainings", folder / "results/race/seconds")
-    return Standing(race, done, read_yaml(path)["next"] is None, seconds, chosen_sampling(race, done, folder))
+    ended, slots = read_yaml(path)["next"] is None, measured_slots(race, folder)
+    return Standing(race, done, ended, seconds, chosen_sampling(race, done, folder), slots)
 
 
 def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
@@ -38,8 +38,7 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
         raise UserError(f"{folder}: only short trainings are judged yet; run `unequal race run` on")
     if recipe not in params.recipes and params.recipes:
         raise UserError(f"--recipe: '{recipe}'; {folder / PARAMS} has: {', '.join(params.recipes)}")
-    race, one = standing.race, standing.bet
-    bet, sampling = recipe_at(race.recipe_of(one.arm), one.rate), race.samplings[standing.sampling]
+    bet, sampling = standing.recipe, standing.race.samplings[standing.sampling]
     change = differing(params.sampling, sampling, "sampling")
     if (own := params.recipes.get(recipe)) is None:
         change[f"recipes.{recipe}"] = in_a_line(recipe_document(standing)["recipes"]["base"])

@@ -11,6 +11,8 @@ from unequal.settings.strict import PARAMS, validate
 
 #: The control.
 UNIFORM = "uniform"
+#: The arm over slots of the control's loss.
+SLOTS = "slots"
 
 
 def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -33,6 +35,7 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
         "p2": ("P2 (2204.00227)", weight("p2", gamma=1.0)),
         "edm": ("EDM's density and weight (2206.00364)", density("log_normal", mean=-1.2, std=1.2) | weight_of("edm")),
         "clusters": ("stratified over clusters of log-SNR (ANT, 2306.00354)", plain("clusters", "stratified", count=5)),
+        SLOTS: ("stratified over ten slots of equal loss (paper 1)", plain("slots", "stratified")),
         "curriculum": (
             "from uniform to harder timesteps",
             density("curriculum", target="noise_rate", ramp_images=images // 2, uniform_share=0.1),

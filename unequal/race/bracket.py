@@ -4,6 +4,7 @@ Between two calls of the engine, the next rung is added as the judge of the last
 judge's note on its candidate; so a note that is missing stops it, and other candidates leave it as it is.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ GRAPH, BRACKET = Path("race/dvc.yaml"), Path("race/bracket.yaml")
 START = "results/metrics/data.json"
 #: The sampling that was chosen.
 SAMPLING = "results/race/sampling.json"
+#: Slots of the control's first training.
+SLOTS = "results/race/trainings/slots.json"
 HEAD = "# Trainings of the race so far; `unequal race run` adds the next rung as the judge of the last one says.\n"
 
 
@@ -81,6 +84,7 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
     fresh = [rung for rung in course if rung.name in (CONFIRM, FURTHER)]
     # Ways of sampling are compared once, by models of whole trainings before the fresh ones.
     choosing = bool(fresh) and len(race.samplings) > 1
+    over_slots = race.over_slots
     trainings = {
         f"{rung.name}_{training_name(one, block)}": {
             "rung": rung.name,
@@ -91,6 +95,7 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
             "name": training_name(one, block),
             "after": START if last is None else str(note(last, one)),
             "sampling": SAMPLING if choosing and rung in fresh else START,
+            "slots": SLOTS if one.arm in over_slots else START,
         }
         for last, rung in zip(before, course, strict=False)
         for one in rung.candidates
@@ -103,10 +108,17 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
     last_whole = [rung.name for rung in course if rung.name not in (SHORT, CONFIRM, FURTHER)]
     return {
         "trainings": trainings,
+        "profiled": {"control": profiled(race, course[0])} if over_slots else {},
         "judged": judged,
         "sampled": {WHOLE: {"after": str(standing_file(last_whole[-1]))}} if choosing else {},
         "reported": {"page": {"after": str(standing_file(course[-1].name))}},
     }
+
+
+def profiled(race: Race, first: Rung) -> dict[str, str]:
+    """The control's training whose loss makes the slots: the first, at the rate that is closest to its own."""
+    control = min((one for one in first.candidates if one.arm == race.control), key=lambda one: abs(math.log(one.rate)))
+    return {"rung": first.name, "name": training_name(control, first.blocks[0])}
 
 
 def bracket_text(document: Mapping[str, Any]) -> str:

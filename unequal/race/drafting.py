@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from unequal.errors import UserError
-from unequal.race.arms import UNIFORM, chosen, fitting
+from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
 from unequal.race.editing import edited, in_lines, write
 from unequal.race.plan import Plan
 from unequal.race.planning import (
@@ -30,6 +30,7 @@ from unequal.settings.strict import PARAMS, read_yaml, validate
 COMMENTS = {
     "control": "the winner is compared with it",
     "rates": "factors of each arm's own learning rate",
+    "slots": "of equal loss, by the control's first training",
     "endpoint": "δ: two recipes are the same within it, in ln(FID)",
     "confirm": "fresh seeds: the claim goes by these alone",
 }
@@ -127,9 +128,16 @@ class Draft:
             }
         recipe = self.recipe.model_dump(mode="json", exclude_defaults=True)
         arms = {name: changes for name, (_, changes) in self.arms.items()}
-        section = race_section(self.plan, recipe, arms, samplings)
+        section = race_section(self.plan, recipe, arms, samplings, self.slots(sampling["batch_size"]))
         validate(Race, section, self.path)
         return section
+
+    def slots(self, batch_size: int) -> dict[str, Any] | None:
+        """How slots are measured, as the race that is there has it; None where no shipped arm draws from them."""
+        if self.params.race is not None:
+            known = self.params.race.slots
+            return None if known is None else known.model_dump(mode="json")
+        return {"count": 10, "images": 32, "batch_size": batch_size} if SLOTS in self.arms else None
 
     def write(self) -> None:
         """Write the section into the file; comments of the others stay. The file is left as it was if it is refused."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unequal.files import json_or_none, read_json
-from unequal.race.bracket import measured, plan_of, rungs, training_name
+from unequal.race.bracket import SLOTS, measured, plan_of, rungs, training_name
 from unequal.race.claim import Claim, Slope, blocks_for, forecasts, pays_from, worth
 from unequal.race.judging import claim_document
 from unequal.race.plan import (
@@ -26,9 +26,11 @@ from unequal.race.plan import (
 )
 from unequal.race.standing import Candidate, Results, Scatter, best_of_arms, means, shrunk_effect
 from unequal.race.training import recipe_at
-from unequal.settings.race import Race
+from unequal.settings.race import Race, draws_from_slots, with_slots
+from unequal.settings.recipe import Recipe
 from unequal.statistics.estimates import Estimate
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
+from unequal.timesteps.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Standing:
         ended: whether no rung follows.
         seconds: rung → seconds of trainings, and of scoring them.
         sampling: the way of sampling that was chosen; the race's first where there was no choice.
+        slots: of the control's first training; None where no arm draws from slots, or there are none.
     """
 
     race: Race
@@ -48,6 +51,7 @@ class Standing:
     ended: bool
     seconds: Mapping[str, tuple[float, float]]
     sampling: str
+    slots: Partition | None
 
     @property
     def plan(self) -> Plan:
@@ -85,6 +89,14 @@ class Standing:
             return control
         known = bet_effect(self)
         return control if known is not None and known > 0 else winner
+
+    @property
+    def recipe(self) -> Recipe:
+        """The best bet's recipe, for a whole training."""
+        recipe = self.race.recipe_of(self.bet.arm)
+        if draws_from_slots(recipe) and self.slots is not None:
+            recipe = with_slots(recipe, self.slots)
+        return recipe_at(recipe, self.bet.rate)
 
     @property
     def slope(self) -> Slope | None:
@@ -226,7 +238,7 @@ def seconds_of(
     for rung in rungs(race, done):
         if rung.name not in done:
             continue
-        names = [training_name(one, block) for one in rung.candidates for block in rung.blocks]
+        names = [training_name(one, block) for one in rung.candidates for block in rung.blocks] + ["slots"]
         sums = [
             sum((json_or_none(folder / rung.name / f"{name}.json") or {}).get(key, 0.0) for name in names)
             for folder, key in ((trainings, "training_seconds"), (scoring, "seconds"))
@@ -242,6 +254,12 @@ def chosen_sampling(race: Race, done: Mapping[str, Results], folder: Path = Path
             if (again := read_json(folder / measured(CONFIRM, one, block)).get("chosen")) is not None:
                 return str(again["sampling"])
     return next(iter(race.samplings))
+
+
+def measured_slots(race: Race, folder: Path = Path()) -> Partition | None:
+    """Slots of the control's first training; None where no arm draws from slots, or that training has collapsed."""
+    known = json_or_none(folder / SLOTS) if race.over_slots else None
+    return None if known is None or known["slots"] is None else Partition(known["slots"], "slots")
 
 
 def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
@@ -260,8 +278,7 @@ def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
 
 def recipe_document(standing: Standing) -> dict[str, Any]:
     """The best bet as sections of params.yaml."""
-    race, one = standing.race, standing.bet
-    recipe = recipe_at(race.recipe_of(one.arm), one.rate)
+    race, recipe = standing.race, standing.recipe
     document = recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}
     sampling = race.samplings[standing.sampling].model_dump(mode="json", exclude_defaults=True)
     return {"recipes": {"base": document}, "sampling": sampling}

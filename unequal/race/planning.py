@@ -148,7 +148,9 @@ def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) 
     return lines
 
 
-def race_section(plan: Plan, recipe: dict[str, Any], arms: dict[str, Any], samplings: dict[str, Any]) -> dict[str, Any]:
+def race_section(
+    plan: Plan, recipe: dict[str, Any], arms: dict[str, Any], samplings: dict[str, Any], slots: dict[str, Any] | None
+) -> dict[str, Any]:
     """The section `race` of a plan."""
     short = None if plan.short is None else {"share": plan.short[0], "seeds": list(plan.short[1])}
     finals = {"keep": plan.finalists, "seeds": list(plan.finals)} if plan.finals else None
@@ -158,6 +160,7 @@ def race_section(plan: Plan, recipe: dict[str, Any], arms: dict[str, Any], sampl
         "arms": arms,
         "rates": list(plan.rates),
         "endpoint": {"fid": plan.delta},
+        "slots": slots,
         "samplings": samplings,
         "short": short,
         "whole": {"keep": plan.keep, "seeds": list(plan.whole), "lower_rate": plan.lower},

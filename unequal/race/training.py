@@ -1,12 +1,17 @@
 """Trainings of a race: all arms of a block share weights, images, timesteps' draws and noise."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from unequal.comparison.settings import Try, shortened
 from unequal.comparison.training import NetworkSettings, with_batches
 from unequal.data.prepared import PreparedData
+from unequal.errors import Diverged
 from unequal.randomness import torch_seed
-from unequal.settings.race import Arm
+from unequal.settings.race import Arm, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import key
+from unequal.timesteps.partition import Partition
 from unequal.training.initialisation import Start
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
 from unequal.workspace import Workspace
@@ -24,11 +29,23 @@ def recipe_at(recipe: Recipe, rate: float, share: float = 1.0) -> Recipe:
     return shortened(recipe, share, Try(lr=rate * recipe.optimizer.lr))
 
 
+def with_measured_slots(recipe: Recipe, slots: Mapping[str, Any]) -> Recipe:
+    """An arm's recipe, with the control's slots where it draws from them.
+
+    Raises:
+        Diverged: the control's training has collapsed, so that there are no slots.
+    """
+    if not draws_from_slots(recipe):
+        return recipe
+    if slots["collapsed"] is not None:
+        raise Diverged(f"the control's first training has no slots ({slots['collapsed']})")
+    return with_slots(recipe, Partition(slots["slots"], "slots"))
+
+
 def train_arm(
-    workspace: Workspace, settings: ArmSettings, data: PreparedData, name: str, rate: float, block: int, share: float
+    workspace: Workspace, settings: ArmSettings, recipe: Recipe, data: PreparedData, name: str, block: int
 ) -> Outcome:
-    """Train an arm from fresh weights. Raises Diverged where its loss becomes NaN or infinite."""
-    recipe = recipe_at(settings.arm.of(settings.recipe), rate, share)
+    """Train an arm by its recipe, from fresh weights. Raises Diverged where its loss becomes NaN or infinite."""
     job = TrainingJob(name, recipe, settings.training, data, torch_seed(block))
     if settings.arm.batch_size is not None:
         job = with_batches(job, settings.arm.batch_size)

@@ -8,10 +8,11 @@ from unequal.diffusion.predictions import ModelPrediction
 from unequal.settings.evaluation import BY_PROFILE, Sampling
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Conflicts, Optimizer, Recipe
-from unequal.settings.samplers import AnySampler
+from unequal.settings.samplers import AnySampler, OverSlots
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average, ExponentialAverage, Training
-from unequal.settings.values import BatchSize, Budget, Name, Seed
+from unequal.settings.values import BatchSize, Budget, DrawCount, Name, Seed
+from unequal.timesteps.partition import Partition
 
 #: Shares of the images below which short trainings order arms badly.
 LEAST_SHARE = 1 / 8
@@ -39,6 +40,14 @@ class Arm(Strict):
         own = {name: getattr(self, name) for name in type(self).model_fields if name != "batch_size"}
         changes = {name: value for name, value in own.items() if value is not None}
         return Recipe(**({name: getattr(recipe, name) for name in recipe.model_fields_set} | changes))
+
+
+class MeasuredSlots(Strict):
+    """Slots of equal loss, by the profile of the control's first training, for arms that draw from slots."""
+
+    count: int = Field(ge=2, description="paper 1 has ten")
+    images: DrawCount = Field(ge=2, description="training images a timestep")
+    batch_size: BatchSize
 
 
 class Short(Strict):
@@ -82,6 +91,7 @@ class Race(Strict):
     endpoint: dict[Literal["fid"], PositiveFloat] = Field(
         min_length=1, description="δ: the difference of ln(FID) below which two recipes are the same"
     )
+    slots: MeasuredSlots | None = Field(default=None, description="for arms of density `slots`; null: there are none")
     samplings: dict[Name, Sampling] = Field(
         min_length=1, description="the first one judges all rungs; then the best of them is chosen, without training"
     )
@@ -95,6 +105,11 @@ class Race(Strict):
         return self.arms[arm].of(self.recipe)
 
     @property
+    def over_slots(self) -> list[str]:
+        """Arms that draw from slots of the control's profile."""
+        return [name for name in self.arms if draws_from_slots(self.recipe_of(name))]
+
+    @property
     def delta(self) -> float:
         """δ in ln(FID)."""
         return self.endpoint["fid"]
@@ -105,6 +120,8 @@ class Race(Strict):
             raise ValueError(f"network.pretrained: '{pretrained}'; arms of a race begin with fresh weights: null")
         if self.short is not None and isinstance(training.average, ExponentialAverage):
             raise ValueError(f"training.average: {FIXED_HORIZON}")
+        if self.slots is not None and self.slots.count > timesteps:
+            raise ValueError(f"race.slots.count: {self.slots.count}; at most schedule.timesteps, {timesteps}")
         for name, one in self.samplings.items():
             if (one.steps if isinstance(one.steps, int) else one.steps[0] + 1) > timesteps:
                 raise ValueError(f"race.samplings.{name}.steps: beyond schedule.timesteps, {timesteps}")
@@ -170,7 +187,13 @@ class Race(Strict):
             )
         if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
             raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")
-        if recipe.sampler.needs:
+        if draws_from_slots(recipe):
+            if name == self.control or self.slots is None:
+                raise ValueError(
+                    f"arms.{name}.sampler: density 'slots' needs the control's slots; allowed: race.slots, and another "
+                    "control"
+                )
+        elif recipe.sampler.needs:
             raise ValueError(
                 f"arms.{name}.sampler: density '{recipe.sampler.density}' needs a profile, and fresh weights have none"
             )
@@ -192,6 +215,16 @@ class Race(Strict):
                 f"short.share: {self.short.share:g} of {recipe.images} images is shorter than the warm-up of "
                 f"arms.{name}, {recipe.optimizer.warmup_images} images"
             )
+
+
+def draws_from_slots(recipe: Recipe) -> bool:
+    """Say whether a recipe draws from slots that have to be measured, and needs nothing else."""
+    return isinstance(recipe.sampler, OverSlots) and recipe.sampler.needs == ("slots",)
+
+
+def with_slots(recipe: Recipe, slots: Partition) -> Recipe:
+    """A recipe that draws from these slots."""
+    return recipe.model_copy(update={"sampler": recipe.sampler.model_copy(update={"ranges": slots})})
 
 
 #: Refusal of an average that hides what a short training has learned.

@@ -11,7 +11,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.learned_samplers import Adaptive, EasyToHard, InfoNoise, LossSecondMoment
 from unequal.settings.loss_weights import keywords, one_of, settings_of
-from unequal.settings.sampler_base import AnyDraw, BaseMeasurements, Sampler, Spread, SpreadOrMirrored
+from unequal.settings.sampler_base import AnyDraw, BaseMeasurements, Sampler, SlotRanges, Spread, SpreadOrMirrored
 from unequal.settings.values import Budget, Shift
 from unequal.timesteps.densities import (
     DENSITIES,
@@ -136,13 +136,16 @@ class OverSlots(OverParts):
     """Equal probability for each slot of equal loss."""
 
     density: Literal["slots"]
+    ranges: SlotRanges | None = Field(
+        default=None, description="[first, last] of each slot, from the data end to the noise end; null: the base's"
+    )
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*super().needs, "slots")
+        return (*super().needs, "slots") if self.ranges is None else super().needs
 
     def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
-        return base["slots"].covering(schedule.timesteps)
+        return (self.ranges or base["slots"]).covering(schedule.timesteps)
 
 
 class OverClusters(OverParts):

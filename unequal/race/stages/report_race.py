@@ -2,7 +2,7 @@
 
 from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
-from unequal.race.findings import Standing, chosen_sampling, seconds_of
+from unequal.race.findings import Standing, chosen_sampling, measured_slots, seconds_of
 from unequal.race.page import write_page
 from unequal.race.results import read_done
 from unequal.settings.race import Race
@@ -25,8 +25,9 @@ def main(run: Run, settings: Settings, after: str) -> None:
     run.input("results/race/measured")
     samples = run.input("artifacts/race/samples")
     seconds = seconds_of(race, done, run.input("results/race/trainings"), run.input("results/race/seconds"))
-    ended = read_json(last)["next"] is None
-    write_page(run, Standing(race, done, ended, seconds, chosen_sampling(race, done)), settings.schedule, samples)
+    ended, slots = read_json(last)["next"] is None, measured_slots(race)
+    standing = Standing(race, done, ended, seconds, chosen_sampling(race, done), slots)
+    write_page(run, standing, settings.schedule, samples)
 
 
 if __name__ == "__main__":

@@ -3,24 +3,35 @@
 from unequal.comparison.training import costs_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.files import write_json
+from unequal.files import read_json, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.results import COLLAPSED
-from unequal.race.training import ArmSettings, train_arm
+from unequal.race.training import ArmSettings, recipe_at, train_arm, with_measured_slots
 from unequal.training.results import write_models
 
 
 @stage(ArmSettings, shared=True)
 def main(
-    run: Run, settings: ArmSettings, rung: str, arm: str, rate: str, block: int, share: str, name: str, after: str
+    run: Run,
+    settings: ArmSettings,
+    rung: str,
+    arm: str,
+    rate: str,
+    block: int,
+    share: str,
+    name: str,
+    after: str,
+    slots: str,
 ) -> None:
     """Train an arm."""
     run.input(after)
+    known = read_json(run.input(slots))
     data = PreparedData.open(run.input("artifacts/data"))
     folder = f"artifacts/race/models/{rung}/{name}"
     outcome = None
     try:
-        outcome = train_arm(run, settings, data, f"race/{rung}/{name}", float(rate), block, float(share))
+        recipe = recipe_at(with_measured_slots(settings.arm.of(settings.recipe), known), float(rate), float(share))
+        outcome = train_arm(run, settings, recipe, data, f"race/{rung}/{name}", block)
     except Diverged as error:
         reason = str(error).partition(";")[0]
     if not run.leads:
