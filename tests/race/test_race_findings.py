@@ -1,6 +1,7 @@
 """Statements of a race from its results: sentence, bet, worth, recipe, flags, and the edit of a params file."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,9 @@ def test_show_lists_every_rung_and_what_comes_next() -> None:
     text = "\n".join(lines(standing()))
     assert "short at 0.25 of the images" in text
     assert "next: confirm, 4 trainings" in text
+    # So far 7 whole trainings' worth in 70 min, of 14 in all: 40 min for 4 more, 70 min for 7.
+    timed = replace(standing(), seconds={"short": (1200.0, 0.0), "whole": (1800.0, 0.0), "finals": (1200.0, 0.0)})
+    assert "about 40 min of one device by what trainings have taken; to the end at most 1.2 h" in [*lines(timed)][-1]
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,17 @@ def run(folder: Path, options: tuple[str, ...], cores: int, engine: str, dry_run
     The same command continues after a kill or an edit; trainings that are done are not run again.
     """
     from unequal.race.adopting import standing_of
-    from unequal.race.findings import sentence
     from unequal.race.run import carry_out
+    from unequal.race.showing import lines
 
     folder = folder.resolve()
     for rung in carry_out(folder, engine, cores, options, dry_run):
         say(f"race: {rung} is {'shown' if dry_run else 'judged'}")
+        if not dry_run:
+            said = list(lines(standing_of(folder)))
+            say(said[0])
+            say(said[-1])
     if not dry_run:
-        say(sentence(standing_of(folder)))
         say(folder / "results/race/report.html")
 
 

@@ -14,7 +14,6 @@ from unequal.race.flags import script_flags
 from unequal.race.pictures import drawings
 from unequal.race.plan import SHORT
 from unequal.race.standing import means
-from unequal.race.training import recipe_at
 from unequal.report.formatting import percent, with_prefix
 from unequal.report.page import Report, Table, publish
 from unequal.report.statements import Section, Statement
@@ -122,7 +121,7 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) 
         line = say("sampling", f"{standing.sampling}:", text)
         sections.append(Section("Sampling", "", [line]))
     sections.append(Section("What a race does not say", "", honesty(standing)))
-    bet = recipe_at(standing.race.recipe_of(standing.bet.arm), standing.bet.rate)
+    bet = standing.recipe
     flags = script_flags(bet, schedule)
     report = Report(
         title="Race" if standing.ended else "Race, not yet ended",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from unequal.race.bracket import rungs
 from unequal.race.findings import Standing, called, sentence
-from unequal.race.plan import SHORT
+from unequal.race.plan import SHORT, Rung
 from unequal.race.standing import means
 from unequal.report.formatting import with_prefix
 
@@ -26,20 +26,25 @@ def lines(standing: Standing) -> Iterator[str]:
     following = rungs(standing.race, standing.done)[-1]
     if following.name not in standing.done:
         count = len(following.candidates) * len(following.blocks)
-        left = seconds_left(standing)
-        time = "" if left is None else f", about {hours(left)} of one device by what trainings have taken"
-        yield f"next: {following.name}, {count} trainings{time}"
+        yield f"next: {following.name}, {count} trainings{time_left(standing, following)}"
 
 
-def seconds_left(standing: Standing) -> float | None:
-    """Seconds of the next rung by the time of those that are done; None where nothing was timed."""
-    images, following = sum(standing.images().values()), rungs(standing.race, standing.done)[-1]
+def time_left(standing: Standing, following: Rung) -> str:
+    """Time of the next rung, and of a race that goes on to its last one, by what trainings have taken here."""
+    seen, whole = sum(standing.images().values()), standing.race.recipe.images
     training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
     trained = sum(len(blocks) for results in standing.done.values() for blocks in results.values())
-    if not training or not images:
-        return None
+    if not training or not seen:
+        return ""
+
+    def seconds(images: float, count: int) -> float:
+        return images * training / seen + count * scoring / trained
+
+    plan, arms = standing.plan, len(standing.race.arms)
     count = len(following.candidates) * len(following.blocks)
-    return count * (following.share * standing.race.recipe.images * training / images + scoring / trained)
+    soon = seconds(following.share * whole * count, count)
+    to_the_end = seconds(plan.cost(arms) * whole - seen, sum(plan.trainings(arms)) - trained)
+    return f", about {hours(soon)} of one device by what trainings have taken; to the end at most {hours(to_the_end)}"
 
 
 def hours(seconds: float) -> str:
