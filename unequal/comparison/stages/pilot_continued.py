@@ -1,7 +1,7 @@
 """Carry an arm's plan out on the base of a block of the pilot, once for each try."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings
-from unequal.comparison.settings import Pilot
+from unequal.comparison.settings import Try
 from unequal.comparison.training import try_plan
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
@@ -14,7 +14,8 @@ from unequal.settings.training import Training
 class Settings(MeasuringSettings):
     """Keys of params.yaml that this stage reads."""
 
-    pilot: Pilot
+    tries: dict[str, Try] = key("pilot.tries")
+    share: float = key("pilot.share")
     training: Training
     plan: Plan = key("plans.{arm}")
 
@@ -27,8 +28,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     base = run.input(f"artifacts/pilot/base/block_{block}")
     run.source(f"plans/{arm}")
     measuring = Measuring(run, settings, data, extractor, block, "choice")
-    pilot = settings.pilot
-    tried = try_plan(measuring, settings.training, arm, settings.plan, pilot.tries, pilot.share, base)
+    tried = try_plan(measuring, settings.training, arm, settings.plan, settings.tries, settings.share, base)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 

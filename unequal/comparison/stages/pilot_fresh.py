@@ -1,17 +1,19 @@
 """Train the fresh weights of a block of the pilot by an arm's recipe, once for each try."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings
-from unequal.comparison.settings import Pilot
+from unequal.comparison.settings import Try
 from unequal.comparison.training import Block, FreshSettings, try_fresh
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import key
 
 
 class Settings(MeasuringSettings, FreshSettings):
     """Keys of params.yaml that this stage reads."""
 
-    pilot: Pilot
+    tries: dict[str, Try] = key("pilot.tries")
+    share: float = key("pilot.share")
 
 
 @stage(Settings)
@@ -21,8 +23,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     measuring = Measuring(run, settings, data, extractor, block, "choice")
     trainings = Block(settings, data, block, settings.batch_sizes.get(arm), settings.profile)
-    pilot = settings.pilot
-    tried = try_fresh(measuring, trainings.train, arm, settings.recipe, pilot.tries, pilot.share)
+    tried = try_fresh(measuring, trainings.train, arm, settings.recipe, settings.tries, settings.share)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 
