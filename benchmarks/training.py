@@ -20,6 +20,7 @@ from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.documented_loop import Recipe as DocumentedRecipe
 from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import spec_of
+from unequal.cli.estimate import on_device
 from unequal.models.backbones.backbone import build_network, count_cost, training_flops
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
@@ -37,7 +38,7 @@ STEPS = 100_000
 
 def comparable(params: Params, device: torch.device, batch_size: int | None) -> Params:
     """A params file with what both loops can do: one loss, a clipped gradient, fp32 on a CPU."""
-    on_cpu = device.type == "cpu"
+    on_cpu, params = device.type == "cpu", on_device(params, device)
     training = params.training.model_copy(
         update={"gradient_accumulation": 1, "gradient_clip": 1.0}
         | ({"batch_size": batch_size} if batch_size else {})

@@ -1,9 +1,12 @@
 """Workspace of a computation: files, a device, a log, and a folder for finished chunks."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -129,6 +132,24 @@ def float32_on_gpu(device: torch.device) -> str:
     has_tf32 = torch.cuda.get_device_capability(device) >= TF32_SINCE
     allowed = {"convolutions": torch.backends.cudnn.allow_tf32, "products": torch.backends.cuda.matmul.allow_tf32}
     return ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Say whether a device is a GPU that computes in bf16 without emulation."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def chosen_precision(asked: str, device: torch.device) -> Literal["fp32", "bf16"]:
+    """The precision of `training.precision` on a device."""
+    return "bf16" if asked == "bf16" or (asked == "auto" and has_bf16(device)) else "fp32"
+
+
+def is_compiled(asked: bool | str, device: torch.device) -> bool:
+    """Say whether `runtime.compile` has networks compiled on a device. Triton builds its programs by a C compiler."""
+    if asked == "auto":
+        compilers = (os.environ.get("CC", ""), "cc", "gcc", "clang")
+        return has_bf16(device) and find_spec("triton") is not None and any(map(shutil.which, compilers))
+    return bool(asked)
 
 
 #: How many chunks a computation is cut into: one that is stopped loses a fiftieth at most.

@@ -26,7 +26,7 @@ from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.files import write_json
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
-from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
+from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.params_files import read_params
@@ -206,11 +206,15 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
         "samples_per_seed": 1000, "sampling": {"steps": 50, "solver": "ddim"},
     }  # fmt: skip
     write_json(project / "results/fid/mine.json", scores)
+    name = load_record(project / "artifacts/models/mine").name
+    write_json(project / f"results/metrics/train_{name}.json", {"precision": "bf16", "compiled": False})
     (project / "results/fid.csv").write_text("variant,fid\nslot_3,0.5\nmine,1.0\nbase,2.0\n")
     written, _, code = done("export", "best", "taken").partition("To load it:\n\n")
     assert "README.md" in written
     card = (project / "taken/README.md").read_text()
-    assert all(words in card for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123"))
+    assert all(
+        words in card for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123", "| bf16 |")
+    )
     assert dedent(code).strip() in card
     loaded: dict[str, Any] = {}
     exec(dedent(code).replace("num_inference_steps=50", "num_inference_steps=2"), loaded)
@@ -264,6 +268,7 @@ def test_estimate_counts_every_stage_and_the_flops_of_training():
     params = Params.read(ROOT / "params.yaml")
     net = build_network(params.network, base_spec(params))
     works = {work.name: work for work in estimate.workload(params, net)}
+    assert works["profile_floor"].forward == 2 * 1000 * 16 * 1617 * 64  # draws × training images × values, twice
     assert sum(work.instances for work in works.values()) == len([one for one in instances() if one.folder == Path()])
     # 3 × multiply–accumulates of the network × images
     assert works["train_base"].training == 3 * count_cost(net).macs * params.recipes["base"].images

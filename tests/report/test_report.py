@@ -164,6 +164,7 @@ def write_inputs() -> None:
     for group, share in enumerate((0.59, 0.99)):
         searched = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12, "control_fresh_loss": 0.15} if group else {}
         write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share} | searched)
+    write_json(Path("results/metrics/train_base.json"), {"precision": "bf16", "compiled": True})
     for name, seen in {"longer": 600, "experts_unpruned_group_0": 200, "experts_unpruned_group_1": 400}.items():
         write_json(Path(f"results/metrics/train_{name}.json"), {"images_seen": seen, "inherited_images": 1000})
 
@@ -215,6 +216,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
         "DDIM, 3 steps",
         "6 draws a timestep",
         "Take experts unpruned",
+        "timesteps, trained in bf16, compiled",
     ):
         assert text in page
 

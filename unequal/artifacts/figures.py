@@ -103,6 +103,19 @@ class SeenFigures(Figures):
     inherited_images: NonNegativeInt
 
 
+class ComputationFigures(Figures):
+    """How a training was computed; nothing of a model that was trained elsewhere."""
+
+    precision: str | None = None
+    compiled: bool = False
+
+
+def computation(figures: Mapping[str, Any]) -> str:
+    """Say in what precision a model was trained, and whether it was compiled; empty: it was trained elsewhere."""
+    precision = figures.get("precision")
+    return "" if precision is None else f"{precision}{', compiled' if figures['compiled'] else ''}"
+
+
 class ReplicaFigures(Figures):
     """results/replicas.json: seeds, and endpoint → model → its values, in the order of the seeds."""
 

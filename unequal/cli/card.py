@@ -4,12 +4,13 @@ from pathlib import Path
 
 from matplotlib.ticker import EngFormatter
 
+from unequal.artifacts.figures import computation
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord
 
 CARD = "README.md"
-FIGURES, DATA = Path("results/fid"), Path("artifacts/data/facts.json")
+FIGURES, TRAINED, DATA = Path("results/fid"), Path("results/metrics"), Path("artifacts/data/facts.json")
 #: 163985 → `164 k`.
 short = EngFormatter(places=3, sep=" ")
 
@@ -73,6 +74,7 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
         f"| network | {first.backbone}, {short(sum(one.parameters for one in records))} parameters |",
         f"| schedule, prediction | {spec.schedule.name}, {spec.timesteps} timesteps; {spec.prediction} |",
         f"| images seen, FLOPs | {short(images)}, {short(flops)} multiply–accumulates |",
+        *computed(first.name),
         f"| seed | {first.seed} |",
         "",
         "## What was measured",
@@ -96,6 +98,15 @@ def data_line() -> str:
         return f"{facts['source']}, {facts['split']['train'][1]} training images, sha256 {facts['sha256'][:12]}"
     except (UserError, KeyError, TypeError):
         return "not at hand when this was exported"
+
+
+def computed(name: str) -> list[str]:
+    """The line on the precision of a training, where its figures are at hand."""
+    try:
+        way = computation(read_json(TRAINED / f"train_{name.replace('/', '_')}.json"))
+    except (UserError, KeyError, TypeError):
+        return []
+    return [f"| computed in | {way} |"] if way else []
 
 
 def measured(name: str) -> list[str]:

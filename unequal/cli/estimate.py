@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
+from unequal.data.preparation import loaded
+from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.pipeline.params_files import read_params
@@ -28,7 +30,9 @@ from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.training.pictures import COUNT, STEPS
+from unequal.workspace import chosen_precision, is_compiled
 
+AnySampled = TypeVar("AnySampled", bound=Sampled)
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
 #: Multiply–accumulates of a timed pass: large networks are timed on few images.
@@ -88,7 +92,7 @@ def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
     calls = steps * (1 if params.sampling.guidance is None else PASSES)
     sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     once = [
-        Work("the others", 9 + len(params.finetune_recipes)),
+        Work("the others", 8 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         *([trained("train_mixed", "mixed", [1.0])] if "mixed" in recipes else []),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.finetune_recipes),
@@ -96,10 +100,37 @@ def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
         pruned(params.pruning["expert"], [cost.macs * limit for limit in limits]),
         trained("finetune_unpruned", "expert", [1.0] * count),
         trained("finetune_groups", "expert", limits, pruned=True),
+        floor_work(params),
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
     return [*once, *([repeated(once, params.replicas - 1)] if isinstance(params, Params) else [])]
+
+
+def images_at_hand(params: ExpertParams) -> int | None:
+    """Training images, where the data are at hand; None: they are not, or would be downloaded."""
+    if params.data.source == "cifar10":
+        return None
+    try:
+        return training_images(len(loaded(params.data).images), params.data.holdout)
+    except UserError:
+        return None
+
+
+def floor_work(params: ExpertParams) -> Work:
+    """Work of the optimal denoiser, which compares each draw with its images, as far as they are at hand."""
+    chosen, compared = params.profile, images_at_hand(params) or 0
+    if chosen.floor != "all":
+        compared = chosen.sampled or (chosen.floor if isinstance(chosen.floor, int) else 0)
+    values = params.data.channels * params.data.image_size**2
+    return Work("profile_floor", 1, forward=2.0 * params.schedule.timesteps * chosen.images * compared * values)
+
+
+def passes_line(params: ExpertParams) -> str:
+    """How often the base sees each image, where they are at hand."""
+    if (count := images_at_hand(params)) is None:
+        return "Images: the data are not at hand; costs are counted without them."
+    return f"Images: {count:,} for training; the base sees each {params.recipes['base'].images / count:.3g} times."
 
 
 def repeated(once: Sequence[Work], times: int) -> Work:
@@ -255,6 +286,18 @@ def readable(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def on_device(params: AnySampled, device: torch.device) -> AnySampled:
+    """Settings with what `auto` chooses on a device."""
+    precision = chosen_precision(params.training.precision, device)
+    compiled = is_compiled(params.runtime.compile, device)
+    return params.model_copy(
+        update={
+            "training": params.training.model_copy(update={"precision": precision}),
+            "runtime": params.runtime.model_copy(update={"compile": compiled}),
+        }
+    )
+
+
 def measured_rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
     """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
     try:
@@ -276,7 +319,7 @@ def device_of(params: Sampled) -> torch.device:
 def brief(params: Params) -> str:
     """A line on what a params file costs on this machine. Raises UserError."""
     net, device = network_of(params), device_of(params)
-    works = workload(params, net)
+    params, works = on_device(params, device), workload(params, net)
     parameters, macs = (sum(one.numel() for one in net.parameters()), sum(one.training + one.forward for one in works))
     memory = training_memory(params, net)
     measured, start = measured_rates(params, net, device), start_seconds()
@@ -293,9 +336,9 @@ def report(params_file: Path, compiled: bool) -> None:
     if not isinstance(params, ExpertParams):
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
     net, device = network_of(params), device_of(params)
-    works = workload(params, net)
+    params, works = on_device(params, device), workload(params, net)
     measured = measured_rates(params, net, device, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
-    say(*parameters_lines(params, net).split("\n"))
+    say(passes_line(params), *parameters_lines(params, net).split("\n"))
     say(*f"{comparison(measured, params, device)}\n".split("\n"))
     say(*MEMORY.format(training_memory(params, net) / 1e9).split("\n"))

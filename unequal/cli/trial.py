@@ -75,11 +75,11 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
         Estimated seconds, and the settings.
     """
     from unequal.cli.architecture import network_of
-    from unequal.cli.estimate import device_of, measured_rates, start_seconds, workload
+    from unequal.cli.estimate import device_of, measured_rates, on_device, start_seconds, workload
 
     document = shrunk(document, file)
     params = read(document, file)
-    net = network_of(params)
+    net, params = network_of(params), on_device(params, device_of(params))
     measured, start = measured_rates(params, net, device_of(params)), start_seconds()
     seconds, candidate = 0.0, document
     for share in SHARES:

@@ -13,6 +13,7 @@ from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
+from unequal.workspace import is_compiled
 
 #: Precision of a network's layers; sums, schedules and solvers stay in float32.
 Precision = Literal["fp32", "bf16"]
@@ -65,17 +66,17 @@ class Denoiser:
         """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""
         return self
 
-    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool = False) -> Self:
+    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool | str = False) -> Self:
         """Denoiser of the same network that computes in another precision; the network's layout changes in place.
 
         Args:
             precision: of the network's layers under autocast; what it is asked and answers stays float32.
             channels_last: lay out filters as [N, H, W, C], which tensor cores want.
-            compiled: compile the network, once.
+            compiled: compile the network, once; `auto`: where it pays, see `unequal.workspace.is_compiled`.
         """
         if channels_last:
             self.net.to(memory_format=torch.channels_last)
-        if compiled and self.net._compiled_call_impl is None:
+        if is_compiled(compiled, self.device) and self.net._compiled_call_impl is None:
             self.net.compile()
         accelerated = copy.copy(self)
         accelerated.precision = precision

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from unequal.cli.architecture import network_of
-from unequal.cli.estimate import rates, start_seconds
+from unequal.cli.estimate import on_device, rates, start_seconds
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
@@ -79,6 +79,7 @@ def measured_prices(params: Raced, images: int, sampling: Sampling) -> Prices:
     """Time a few steps and passes, and reckon what whole trainings and their scores cost."""
     net = network_of(params)
     device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
+    params = on_device(params, device)
     cost, schedule = count_cost(net), params.schedule.tables()
     calls = network_calls(sampling.solver, spaced_timesteps(sampling.steps, schedule, sampling.spacing))
     with threads(params.runtime.threads):

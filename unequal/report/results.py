@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from unequal.artifacts.figures import (
+    ComputationFigures,
     PruningFigures,
     ReferenceFigures,
     Replicas,
@@ -15,6 +16,7 @@ from unequal.artifacts.figures import (
     SearchFigures,
     SeedFigures,
     SeenFigures,
+    computation,
     read_figures,
     read_replicas,
 )
@@ -164,6 +166,7 @@ class RunResults:
         samples: variant → images from the same noise, uint8 [n, C, H, W].
         real: at most as many held-out images.
         data, base: facts of the data set, and of the base's scores.
+        trained: how the base was computed, as the end of a condition.
     """
 
     losses: dict[str, dict[str, np.ndarray]]
@@ -189,6 +192,7 @@ class RunResults:
     real: np.ndarray
     data: dict[str, Any]
     base: dict[str, Any]
+    trained: str
 
     def changes(self, split: str, finetuned: Sequence[int]) -> list[Change]:
         """Changes of all slots' losses after fine-tuning each of these; slots that were not profiled are left out."""
@@ -221,7 +225,7 @@ class RunResults:
         base = self.variants["base"]
         return scoring_conditions(self.data, self.base) | {
             "base": f"{with_prefix(base.parameters)} parameters, {with_prefix(base.images_seen)} images, "
-            f"{self.schedule.timesteps} timesteps",
+            f"{self.schedule.timesteps} timesteps{self.trained}",
             "training seed": trainings(self.replicas.seeds),
             "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
             "the same for every model",
@@ -249,6 +253,7 @@ def read_results(
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
     shares, searches = read_prunings(metrics, groups)
+    way = computation(read_figures(metrics / "train_base.json", ComputationFigures))
     trained = dict.fromkeys(part for variant in variants for part in trained_parts(variant, groups))
     return RunResults(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
@@ -278,6 +283,7 @@ def read_results(
         real=np.array(data.holdout[:count]),
         data=data.facts,
         base=facts["base"],
+        trained=f", trained in {way}" if way else "",
     )
 
 

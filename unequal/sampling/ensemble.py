@@ -94,7 +94,7 @@ class Ensemble:
         experts = [Expert(denoiser, record) for denoiser, record in loaded]
         return cls(experts, resident)
 
-    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool = False) -> Self:
+    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool | str = False) -> Self:
         """Ensemble of the same networks in another precision and layout; see `Denoiser.accelerated`."""
         quick = copy.copy(self)
         quick.experts = [

@@ -59,7 +59,7 @@ class Training(Strict):
     gradient_clip: PositiveFloat | None = Field(description="largest gradient norm; null: no clipping")
     average: Average = Field(description="of the weights of all steps, which makes the model")
     horizontal_flips: bool
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["auto", "fp32", "bf16"] = Field(description="auto: bf16 on a GPU that has it, else fp32")
     log_every: Interval = Field(description="steps between two lines of the log")
     checkpoint_every: Interval = Field(description="steps between two resumable states")
     pictures: int | None = Field(
@@ -115,7 +115,9 @@ class Runtime(Strict):
     threads: int = Field(
         default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
     )
-    compile: bool = Field(description="torch.compile the network")
+    compile: bool | Literal["auto"] = Field(
+        description="torch.compile the network; auto: on a GPU that has bf16, where a C compiler is installed"
+    )
     channels_last: bool
     progress: bool = Field(description="progress bars on a terminal")
     price_an_hour: float | None = Field(

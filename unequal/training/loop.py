@@ -59,6 +59,7 @@ from unequal.training.optimizer import (
 from unequal.training.pictures import Pictures
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
+from unequal.workspace import chosen_precision, is_compiled
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -145,9 +146,8 @@ class Trainer:
         AcceleratorState._reset_state()
         drop_variables(launched=processes.folder() is not None)
         processes.meet("gloo" if source.device.type == "cpu" else "nccl")
-        self.accelerator = Accelerator(
-            cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
-        )
+        bf16 = chosen_precision(training.precision, source.device) == "bf16"
+        self.accelerator = Accelerator(cpu=source.device.type == "cpu", mixed_precision="bf16" if bf16 else "no")
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.start = digest_of(self.net.state_dict(), "")
@@ -166,7 +166,8 @@ class Trainer:
         self.interval, self.lines = LogInterval(), b""
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
-        self.forward = self.accelerator.prepare(self.compiled())
+        compiled = is_compiled(runtime.compile, source.device)
+        self.forward = self.accelerator.prepare(torch.compile(self.net) if compiled else self.net)
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -385,10 +386,6 @@ class Trainer:
                 f"{processes} processes, each with {parts} accumulated part(s), cannot share a batch of "
                 f"{self.training.batch_size}; lower runtime.processes or raise training.batch_size"
             )
-
-    def compiled(self) -> nn.Module:
-        """The network, compiled where the settings say so."""
-        return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
     def progress(self) -> "tqdm[Any]":
         """Bar or lines with steps, images, loss, images/s and time left."""

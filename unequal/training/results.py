@@ -17,7 +17,7 @@ from unequal.timesteps.partition import stride_of
 from unequal.training.checkpoint import Snapshot
 from unequal.training.loop import Trained
 from unequal.training.train import Outcome
-from unequal.workspace import Workspace
+from unequal.workspace import Workspace, chosen_precision, is_compiled
 
 
 def write_results(workspace: Workspace, outcome: Outcome) -> None:
@@ -37,7 +37,9 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     write_csv(workspace.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
     final = {"final_loss": lines[-1]["loss"]} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
-    workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions | measured(outcome))
+    workspace.metrics(
+        f"results/metrics/train_{flat}.json", final | conditions | computation(workspace, outcome) | measured(outcome)
+    )
 
 
 def write_pictures(folder: Path, outcome: Outcome) -> None:
@@ -45,6 +47,14 @@ def write_pictures(folder: Path, outcome: Outcome) -> None:
     folder.mkdir()
     for images, grid in outcome.trained.pictures.items():
         shutil.copyfile(grid, folder / f"{images:012d}.png")
+
+
+def computation(workspace: Workspace, outcome: Outcome) -> dict[str, Any]:
+    """What `auto` has chosen on the device of a training, where one took place."""
+    if not outcome.trained.steps:
+        return {}
+    precision = chosen_precision(outcome.job.training.precision, workspace.device)
+    return {"precision": precision, "compiled": is_compiled(workspace.runtime.compile, workspace.device)}
 
 
 def measured(outcome: Outcome) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from unequal.training.initialisation import Start, warm_start
 from unequal.training.loop import Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
 from unequal.training.pictures import COUNT, Pictures, condition_of
-from unequal.workspace import Chunks, Workspace
+from unequal.workspace import Chunks, Workspace, chosen_precision
 
 if TYPE_CHECKING:
     from unequal.training.gradient_surgery import Surgery
@@ -172,7 +172,7 @@ def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> Picture
         before=None if own.length == spec.timesteps else deepcopy(start.net),
         condition=condition_of(spec, job.data),
         autoencoder=workspace.input("artifacts/autoencoder") if latent else None,
-        precision=training.precision,
+        precision=chosen_precision(training.precision, workspace.device),
         batch_size=min(COUNT, training.batch_size // training.gradient_accumulation),
         work=workspace.work,
         log=workspace.picture,
