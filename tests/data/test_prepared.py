@@ -1,8 +1,8 @@
 """Opening the prepared data set: what belongs together is read, anything else is refused in one line."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -40,85 +40,48 @@ def test_arrays_are_mapped_and_read_only(folder: Path) -> None:
         data.train[0] = 0
 
 
-def test_train_and_holdout_make_the_whole(folder: Path) -> None:
+def test_parts_make_the_whole(folder: Path) -> None:
     data = PreparedData.open(folder)
-    assert len(data.train) == 15
+    labels = data.holdout_labels
+    assert labels is not None and [len(data.train), len(labels)] == [15, 5]
     assert np.array_equal(np.concatenate([data.train, data.holdout]), data.images)
-    labels = [data.train_labels, data.holdout_labels]
-    assert np.array_equal(np.concatenate(labels), data.labels)
-    assert [len(part) for part in labels] == [15, 5]
-    bare = replace(data, labels=None)
-    assert bare.train_labels is bare.holdout_labels is None
-
-
-def test_held_out_images_fall_into_two_halves(folder: Path) -> None:
-    data = PreparedData.open(folder)
+    assert np.array_equal(np.concatenate([data.train_labels, labels]), data.labels)
     assert np.array_equal(data.holdout_choice, data.holdout[[0, 2, 4]])
     assert np.array_equal(data.holdout_report, data.holdout[[1, 3]])
-    labels = data.holdout_labels
-    assert labels is not None
     assert torch.equal(data.holdout_choice_labels, labels[[0, 2, 4]])
     assert torch.equal(data.holdout_report_labels, labels[[1, 3]])
     bare = replace(data, labels=None)
-    assert bare.holdout_choice_labels is bare.holdout_report_labels is None
+    assert bare.train_labels is bare.holdout_labels is bare.holdout_choice_labels is bare.holdout_report_labels is None
 
 
-def test_the_hash_is_that_of_the_values(folder: Path) -> None:
-    data = PreparedData.open(folder)
-    assert data.facts["sha256"] == sha256(data.images.tobytes()).hexdigest()
+def cut_to(kept: int) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(file.read_bytes()[:kept])
 
 
-@pytest.mark.parametrize("digest", ["../../../x", "0" * 63, "0" * 64 + "\n"])
-def test_a_hash_that_may_be_a_path_is_refused(folder: Path, digest: str) -> None:
-    """It becomes part of the name of a file."""
-    facts = json.loads((folder / "facts.json").read_text())
-    (folder / "facts.json").write_text(json.dumps(facts | {"sha256": digest}))
-    assert "facts.json: sha256: " in refusal(PreparedData.open, folder)
-
-
-@pytest.mark.parametrize("name", ["images.npy", "labels.npy", "facts.json"])
-def test_missing(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    assert f"{name}: missing" in refusal(PreparedData.open, folder)
-
-
-@pytest.mark.parametrize("name", ["images.npy", "labels.npy"])
-@pytest.mark.parametrize("kept", [0, 50, 200, -1])
-def test_cut_short(folder: Path, name: str, kept: int) -> None:
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[:kept])
-    assert f"{name}: damaged or cut short" in refusal(PreparedData.open, folder)
+def holding(content: np.ndarray) -> Callable[[Path], object]:
+    return lambda file: np.save(file, content)
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "spoil", "said"),
     [
-        ("images.npy", np.zeros((20, 3, 4, 4), dtype=np.float32)),
-        ("images.npy", np.zeros((20, 4, 4, 3), dtype=np.uint8)),
-        ("images.npy", np.zeros((19, 3, 4, 4), dtype=np.uint8)),
-        ("labels.npy", np.zeros(20, dtype=np.int32)),
-        ("labels.npy", np.zeros(19, dtype=np.int64)),
+        *((name, Path.unlink, "missing") for name in ("images.npy", "labels.npy", "facts.json")),
+        *((f"{name}.npy", cut_to(n), "damaged or cut") for name in ("images", "labels") for n in (0, 50, 200, -1)),
+        ("images.npy", holding(np.zeros((20, 3, 4, 4), dtype=np.float32)), "not the"),
+        ("images.npy", holding(np.zeros((20, 4, 4, 3), dtype=np.uint8)), "not the"),
+        ("images.npy", holding(np.zeros((19, 3, 4, 4), dtype=np.uint8)), "not the"),
+        ("labels.npy", holding(np.zeros(20, dtype=np.int32)), "not the"),
+        ("labels.npy", holding(np.zeros(19, dtype=np.int64)), "not the"),
+        ("images.npy", lambda file: np.save(file, np.asfortranarray(np.load(file))), "altered"),
+        ("images.npy", holding(np.array([None] * 20, dtype=object)), "damaged"),
+        *(("labels.npy", holding(np.full(20, label)), "labels") for label in (-1, 4)),
     ],
 )
-def test_another_array_than_the_facts_describe(folder: Path, name: str, content: np.ndarray) -> None:
-    np.save(folder / name, content)
-    assert f"{name}: not the" in refusal(PreparedData.open, folder)
-
-
-def test_another_order_of_bytes(folder: Path) -> None:
-    np.save(folder / "images.npy", np.asfortranarray(np.load(folder / "images.npy")))
-    assert "images.npy: altered" in refusal(PreparedData.open, folder)
-
-
-def test_pickled_objects(folder: Path) -> None:
-    np.save(folder / "images.npy", np.array([None] * 20, dtype=object))
-    assert "images.npy: damaged" in refusal(PreparedData.open, folder)
-
-
-@pytest.mark.parametrize("label", [-1, 4])
-def test_labels_that_are_no_class(folder: Path, label: int) -> None:
-    np.save(folder / "labels.npy", np.full(20, label))
-    assert "labels.npy: labels" in refusal(PreparedData.open, folder)
+def test_a_file_that_is_not_the_one_of_the_facts_is_refused(
+    folder: Path, name: str, spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(folder / name)
+    assert f"{name}: {said}" in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +97,7 @@ def test_labels_that_are_no_class(folder: Path, label: int) -> None:
         {"split": {"train": [0, 0], "holdout": [0, 20]}},
         {"split": {"train": [0, 21], "holdout": [21, 20]}},
         {"split": {"train": [1, 15], "holdout": [15, 20]}},
+        *({"sha256": digest} for digest in ("../../../x", "0" * 63, "0" * 64 + "\n")),  # it becomes part of a name
     ],
 )
 def test_facts_that_contradict_themselves(folder: Path, changes: dict[str, Any]) -> None:
@@ -147,18 +111,13 @@ def test_a_data_set_without_labels(folder: Path) -> None:
     assert PreparedData.open(folder).labels is None
 
 
-def test_all_256_values_come_back() -> None:
+def test_all_256_values_come_back_also_from_half_precision() -> None:
     values = torch.arange(256, dtype=torch.uint8)
     seen = to_model_range(values)
     assert seen.dtype == torch.float32
-    assert torch.equal(to_uint8(seen), values)
+    assert torch.equal(to_uint8(seen), values) and torch.equal(to_uint8(seen.half()), values)
 
 
 def test_values_outside_the_range_are_clamped_and_others_go_to_the_nearest() -> None:
     # 127.5 + 127.5·x: −0.9 → 12.75, 0.01 → 128.775
     assert to_uint8(torch.tensor([-7.0, -1.001, -0.9, 0.01, 1.001, 7.0])).tolist() == [0, 0, 13, 129, 255, 255]
-
-
-def test_half_precision_is_rounded_in_single() -> None:
-    values = torch.arange(256, dtype=torch.uint8)
-    assert torch.equal(to_uint8(to_model_range(values).half()), values)

@@ -45,19 +45,16 @@ def every_image(source: Source) -> np.ndarray:
 
 class TestDigits:
     def test_values_and_labels(self) -> None:
+        from sklearn.datasets import load_digits
+
         source = sources.load(settings())
         images = every_image(source)
+        assert np.abs(images[:, 0] * (16 / 255) - load_digits().images).max() < 16 / 255 / 2 + 1e-9
         assert images.shape == (1797, 1, 8, 8) and images.dtype == np.uint8
         assert (images.min(), images.max()) == (0, 255)
         assert len(np.unique(images)) == 17  # one for each of 0 … 16
         assert source.labels is not None and source.labels.dtype == np.int64
         assert source.labels[:10].tolist() == list(range(10)) and source.classes == list("0123456789")
-
-    def test_the_scale_is_that_of_scikit_learn(self) -> None:
-        from sklearn.datasets import load_digits
-
-        images = every_image(sources.load(settings()))[:, 0]
-        assert np.abs(images * (16 / 255) - load_digits().images).max() < 16 / 255 / 2 + 1e-9
 
 
 class TestPatches:
@@ -136,11 +133,9 @@ class TestCifar10:
         assert source.labels is not None and source.labels.tolist() == labels
         assert source.classes == [f"class {number}" for number in range(10)]
 
-    def test_another_size_by_fit_only(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
+    def test_another_size_by_fit_only_and_no_grey(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
         assert every_image(self.load(batches[0], image_size=16, fit="crop")).shape == (10, 3, 16, 16)
         assert "32 × 32 pixels" in refusal(self.load, batches[0], image_size=16)
-
-    def test_grey_is_refused(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
         assert "data.channels: 1" in refusal(self.load, batches[0], channels=1)
 
     def test_download_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,17 +148,9 @@ class TestCifar10:
 
 
 class TestFolder:
-    @pytest.mark.parametrize("ending", ["png", "bmp", "PNG", "webp"])
-    def test_lossless_images_come_as_they_are(self, tmp_path: Path, ending: str) -> None:
-        Image.fromarray(RGB).save(tmp_path / f"a.{ending}", lossless=True)
-        (tmp_path / "notes.txt").write_text("not an image, and not called one")
-        source = load_folder(tmp_path, channels=3)
-        assert np.array_equal(every_image(source), RGB.transpose(2, 0, 1)[None])
-        assert source.labels is None and source.classes is None
-
-    @pytest.mark.parametrize("ending", ["jpg", "jpeg"])
-    def test_jpeg(self, tmp_path: Path, ending: str) -> None:
-        Image.new("L", (8, 8), 200).save(tmp_path / f"a.{ending}", quality=95)
+    @pytest.mark.parametrize("ending", ["bmp", "webp", "jpg"])
+    def test_images_come_as_they_are(self, tmp_path: Path, ending: str) -> None:
+        Image.new("L", (8, 8), 200).save(tmp_path / f"a.{ending}", lossless=True)
         assert np.abs(load_folder(tmp_path).images[0].astype(int) - 200).max() <= 2
 
     def test_order_is_by_name_at_any_depth(self, tmp_path: Path) -> None:
@@ -174,34 +161,14 @@ class TestFolder:
         assert every_image(source)[:, 0, 0, 0].tolist() == [0, 1, 2]
         assert source.labels is None
 
-    def test_subfolders_are_classes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_subfolders_are_classes_also_of_the_working_directory(self, tmp_path, monkeypatch) -> None:
         for name in ["cat", "ant", "bee"]:
             (tmp_path / name).mkdir()
             Image.new("L", (8, 8)).save(tmp_path / name / "1.png")
-        Image.new("L", (8, 8)).save(tmp_path / "bee" / "2.png")
         monkeypatch.chdir(tmp_path)
-        for path in (tmp_path, Path(".")):
-            source = load_folder(path)
-            assert source.labels is not None and source.labels.dtype == np.int64
-            assert source.labels.tolist() == [0, 1, 1, 2] and source.classes == ["ant", "bee", "cat"]
-
-    def test_an_image_beside_the_subfolders_means_no_classes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        Image.new("L", (8, 8)).save(tmp_path / "1.png")
-        monkeypatch.chdir(tmp_path)
-        assert load_folder(tmp_path).labels is None and load_folder(Path(".")).labels is None
-
-    def test_what_lies_in_hidden_folders_is_no_image(self, tmp_path: Path) -> None:
-        for name in ["a/1.png", "b/1.png", "a/.ipynb_checkpoints/1.png", ".thumbnails/1.png"]:
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            Image.new("L", (8, 8)).save(tmp_path / name)
-        source = load_folder(tmp_path)
-        assert len(source.images) == 2 and source.classes == ["a", "b"]
-
-    def test_upright_as_exif_says(self, tmp_path: Path) -> None:
-        exif = Image.Exif()
-        exif[0x0112] = 3  # orientation: turned by 180°
-        Image.fromarray(GREY).save(tmp_path / "a.png", exif=exif)
-        assert np.array_equal(load_folder(tmp_path).images[0][0], GREY[::-1, ::-1])
+        source = load_folder(Path("."))
+        assert source.labels is not None and source.labels.dtype == np.int64
+        assert source.labels.tolist() == [0, 1, 2] and source.classes == ["ant", "bee", "cat"]
 
 
 class TestFit:
@@ -230,9 +197,6 @@ class TestFit:
         array = load_array(wide / "a.npy", fit=fit).images[0]
         assert np.array_equal(array, load_folder(wide, fit=fit).images[0])
 
-    def test_small_images_are_enlarged(self, wide: Path) -> None:
-        assert load_folder(wide, fit="crop", image_size=64).images[0].shape == (1, 64, 64)
-
 
 class TestBadFolder:
     @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.bmp"])
@@ -243,16 +207,13 @@ class TestBadFolder:
         (tmp_path / name).write_bytes(content[: len(content) // 2])
         assert f"{name}: not a readable image" in refusal(load_folder, tmp_path, channels=3, image_size=64)
 
-    def test_too_large_unpacked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_large_unpacked(self, tmp_path, monkeypatch, recwarn) -> None:
         Image.new("L", (8, 8)).save(tmp_path / "a.png")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
         assert "a.png: not a readable image (Image size (64 pixels) exceeds limit" in refusal(load_folder, tmp_path)
-
-    def test_what_is_only_warned_of_is_read_in_silence(self, tmp_path, monkeypatch, recwarn):
-        Image.new("L", (8, 8)).save(tmp_path / "a.png")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
         assert load_folder(tmp_path).images[0].shape == (1, 8, 8)
-        assert not recwarn.list
+        assert not recwarn.list, "what Pillow warns of alone is read in silence"
 
     def test_a_name_chooses_no_program_for_the_content(self, tmp_path: Path) -> None:
         """Pillow would hand this to Ghostscript, whatever the file is called."""
@@ -300,11 +261,6 @@ class TestLinks:
         (linked / "b/c").symlink_to(linked.parent / target)
         assert "the same folder as" in refusal(load_folder, linked)
 
-    @pytest.mark.parametrize("target", ["nowhere", "d"])
-    def test_a_link_that_leads_nowhere(self, linked: Path, target: str) -> None:
-        (linked / "d").symlink_to(linked / target)
-        assert refusal(load_folder, linked) == f"{linked}/d: a link that leads nowhere; mend it or remove it"
-
     def test_an_editors_lock_does_not_matter(self, linked: Path) -> None:
         (linked / ".#notes").symlink_to("someone@host.1234")
         assert len(load_folder(linked).images) == 6
@@ -314,18 +270,14 @@ class TestArray:
     IMAGES = np.random.default_rng(3).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8)
 
     def test_nchw_and_nhwc_are_the_same_images(self, tmp_path: Path) -> None:
-        np.save(tmp_path / "nchw.npy", self.IMAGES)
-        np.save(tmp_path / "nhwc.npy", self.IMAGES.transpose(0, 2, 3, 1))
-        np.save(tmp_path / "fortran.npy", np.asfortranarray(self.IMAGES))
-        for name in ("nchw.npy", "nhwc.npy", "fortran.npy"):
-            source = load_array(tmp_path / name, channels=3)
-            assert np.array_equal(every_image(source), self.IMAGES)
-            assert source.labels is None
-
-    @pytest.mark.parametrize("shape", [(5, 8, 8), (5, 1, 8, 8), (5, 8, 8, 1)])
-    def test_grey(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
-        np.save(tmp_path / "a.npy", self.IMAGES[:, 0].reshape(shape))
-        assert np.array_equal(every_image(load_array(tmp_path / "a.npy")), self.IMAGES[:, :1])
+        for layout in (self.IMAGES, self.IMAGES.transpose(0, 2, 3, 1), np.asfortranarray(self.IMAGES)):
+            np.save(tmp_path / "a.npy", layout)
+            images = load_array(tmp_path / "a.npy", channels=3)
+            assert np.array_equal(every_image(images), self.IMAGES)
+        assert isinstance(images.images.pixels, np.memmap), "it stays on the disk"
+        for shape in ((5, 8, 8), (5, 1, 8, 8), (5, 8, 8, 1)):
+            np.save(tmp_path / "a.npy", self.IMAGES[:, 0].reshape(shape))
+            assert np.array_equal(every_image(load_array(tmp_path / "a.npy")), self.IMAGES[:, :1])
 
     def test_size_decides_between_layouts_and_nchw_otherwise(self, tmp_path: Path) -> None:
         both = np.random.default_rng(4).integers(0, 256, (2, 3, 6, 3), dtype=np.uint8)
@@ -333,11 +285,6 @@ class TestArray:
         as_nchw = Image.fromarray(both[0].transpose(1, 2, 0)).resize((4, 4), Image.Resampling.LANCZOS)
         loaded = load_array(tmp_path / "a.npy", channels=3, image_size=4, fit="resize").images[0]
         assert np.array_equal(loaded.transpose(1, 2, 0), np.asarray(as_nchw))
-
-    def test_npy_stays_on_disk(self, tmp_path: Path) -> None:
-        np.save(tmp_path / "a.npy", self.IMAGES)
-        images = load_array(tmp_path / "a.npy", channels=3).images
-        assert isinstance(images, sources.ArrayImages) and isinstance(images.pixels, np.memmap)
 
     @pytest.mark.parametrize("name", ["images", "arr_0", "anything"])
     def test_npz_with_labels(self, tmp_path: Path, name: str) -> None:

@@ -10,8 +10,6 @@ import pytest
 from accelerate.state import AcceleratorState
 from pages import ROOT
 
-from unequal.diffusion.schedule import NoiseSchedule
-
 EXAMPLES = sorted((ROOT / "docs/examples").glob("*.py"))
 MARK = "  # unequal"
 #: What examples need that is not there with the pipeline.
@@ -54,8 +52,3 @@ def test_an_example_has_five_lines_of_this_library(file: Path):
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     lines = {node.lineno for node in calls if ast.unparse(node.func).split(".")[0] in names}
     assert [text.splitlines()[line - 1] for line in sorted(lines) if MARK not in text.splitlines()[line - 1]] == []
-
-
-def test_the_schedule_of_the_guide_is_ddpms():
-    scheduler = pytest.importorskip("diffusers").DDPMScheduler(num_train_timesteps=1000)
-    assert scheduler.betas.numpy() == pytest.approx(NoiseSchedule.linear(1000).betas.numpy(), rel=1e-5)

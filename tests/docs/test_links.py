@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
-from harness.projects import run
 from pages import PAGES, README, ROOT, code_words, each_page, links, named
 
+from benchmarks.table import table
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, sections_in
 
+#: Characters of README.md at most: what a newcomer reads in one go.
+README_CHARACTERS = 10_000
 #: Folders whose files are in git.
 FOLDERS = ("benchmarks", "docs", "presets", "profiles", "stages", "studies", "tests", "unequal")
 
@@ -64,14 +66,7 @@ def test_the_trees_folders_exist():
     assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []
 
 
-#: Pages on all studies and on comparisons, and tests that read a study as an example.
-FOUND = (":!docs/findings.md", ":!docs/ideas.md", ":!docs/compare.md", ":!README.md", ":!tests")
-
-
-def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
-    """Adding or deleting a study touches no other page but those on findings and on the papers."""
-    studies = {file.relative_to(ROOT / "studies").parts[0] for file in (ROOT / "studies").rglob("params.yaml")}
-    assert studies
-    name = re.compile(rf"`({'|'.join(studies)})`|studies[/.]({'|'.join(studies)})\b")
-    tracked = run(ROOT, "git", "ls-files", "--", "*.md", "*.py", "*.toml", "Snakefile", ":!studies", *FOUND).split()
-    assert [path for path in tracked if name.search((ROOT / path).read_text(encoding="utf-8"))] == []
+def test_readme_is_short_and_pages_show_the_recorded_benchmarks():
+    assert len(README.read_text(encoding="utf-8")) <= README_CHARACTERS
+    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    assert table("cpu", ROOT / "benchmarks") in page, "run: python -m benchmarks --table"
