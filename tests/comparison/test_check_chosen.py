@@ -27,18 +27,11 @@ def check(chosen: dict[str, str]) -> Any:
 
 
 @pytest.mark.usefixtures("project")
-def test_arms_without_a_try_are_named_in_one_line() -> None:
+def test_arms_without_a_try_are_named_and_what_passes_says_the_same_whatever_was_chosen() -> None:
     done = check({"joint": "whole"})
-    assert done.exit_code == 1
-    assert done.output == (
-        "check_chosen: pilot.chosen: no try is named for again, experts; run the pilot, then name one of each: double, "
-        "whole\n"
-    )
+    said = "no try is named for again, experts; run the pilot, then name one of each: double, whole\n"
+    assert (done.exit_code, done.output) == (1, f"check_chosen: pilot.chosen: {said}")
     assert not PASSED.exists()
-
-
-@pytest.mark.usefixtures("project")
-def test_what_passes_says_the_same_whatever_was_chosen() -> None:
     passed = set()
     for name in PILOT["tries"]:
         done = check(dict.fromkeys(("joint", "again", "experts"), name))

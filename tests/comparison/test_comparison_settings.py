@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 from blocks_data import DESIGN
 from params_files import edited
+from specs import recipe_of
 
 from unequal.comparison.params import ComparisonParams
 from unequal.comparison.settings import AS_IT_IS, Comparison, Pilot, PilotArms, Try, arm_seed, shortened
 from unequal.errors import UserError
-from unequal.settings.loss_weights import NoWeight
-from unequal.settings.recipe import Optimizer, Recipe
-from unequal.settings.samplers import Uniform
 from unequal.settings.training import PowerAverage
 
 #: No arm goes on with what a trained network does not bring, either.
@@ -34,14 +32,8 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ({"comparison.seeds": [0, 0]}, "comparison: seeds: [0, 0] names one twice"),
         ({"comparison.seeds": [0]}, "comparison: seeds: [0], with earlier ones; allowed: 2 or more blocks"),
         ({"comparison.earlier": [4]}, "comparison: seeds: [4, 0, 1, 2, 3, 4] names one twice"),
-        (
-            {"comparison.repeated.arm": "joint"},
-            "comparison: comparisons: 'joint' is compared with itself; allowed: another arm",
-        ),
-        (
-            {"comparison.repeated.arm": "none"},
-            "comparison: comparisons: 'none' is no arm; there is: joint, joint_again",
-        ),
+        ({"comparison.repeated.arm": "joint"}, "comparison: comparisons: 'joint' is compared with itself; allowed:"),
+        ({"comparison.repeated.arm": "none"}, "comparison: comparisons: 'none' is no arm; there is: joint,"),
         (
             {"comparison.comparisons": [{"arm": "snr", "control": "joint"}]},
             "comparison: arms: 'joint_fresh' is in no comparison",
@@ -54,7 +46,7 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         (
             {"recipes.base.keep_state": False}
             | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")},
-            "pilot.tries.carried, of plans.joint.warm_start: weights last, moments carried needs",
+            "pilot.tries.carried, of plans.joint.warm_start: weights last, moments",
         ),
         ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such arm; there is: joint"),
         (
@@ -84,10 +76,7 @@ SPEED = {"baseline": "plain", "delta": 0.2}
 )
 def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
     path = edited(STUDY, {"pilot.chosen": {}} | edits, tmp_path)
-    with pytest.raises(UserError) as refusal:
-        ComparisonParams.read(path)
-    assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
-    assert all(line.startswith(f"{path}: ") for line in str(refusal.value).splitlines())
+    refused_by_line(path, complaint)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +88,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
             {"comparison.batch_sizes": {"experts": 32}},
             "comparison.batch_sizes: 'experts' is a plan; allowed: arms from fresh weights",
         ),
-        (
-            TINY,
-            {"comparison.batch_sizes": {"small": 2000}},
-            "comparison.batch_sizes.small: 2000; recipes.small sees 1280 images",
-        ),
+        (TINY, {"comparison.batch_sizes": {"small": 2000}}, "comparison.batch_sizes.small: 2000; recipes.small sees"),
         (
             TINY,
             {"recipes.mixed.images": 640},
@@ -117,11 +102,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
         (TINY, {"comparison.arms.bases": []}, "comparison.arms: bases: []; allowed with these plans: ['base']"),
         (TINY, {"comparison.confirm.seeds": [20]}, "comparison: confirm.seeds: [20]; allowed: none, or 2 or more"),
         (TINY, {"comparison.confirm.seeds": [20, 20]}, "comparison: confirm.seeds: [20, 20] names one twice"),
-        (
-            TINY,
-            {"comparison.confirm.seeds": [1, 20]},
-            "comparison: confirm.seeds: 1 is a judged block; allowed: others",
-        ),
+        (TINY, {"comparison.confirm.seeds": [1, 20]}, "comparison: confirm.seeds: 1 is a judged block; allowed:"),
         (TINY, {"comparison.confirm.among": ["none"]}, "comparison: confirm.among: 'none' is no arm; there is: plain"),
         (
             TINY,
@@ -166,6 +147,10 @@ def test_batches_heads_speed_and_confirmations_that_cannot_be_are_refused(
     tmp_path: Path, settings: Path, edits: dict[str, Any], complaint: str
 ) -> None:
     path = edited(settings, edits, tmp_path)
+    refused_by_line(path, complaint)
+
+
+def refused_by_line(path: Path, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
         ComparisonParams.read(path)
     assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
@@ -185,21 +170,17 @@ def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
 def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it() -> None:
     tries = {"own": Try(), "half": Try(lr=5e-4)}
     pilot = Pilot(
-        arms=PilotArms(fresh=("a",), continued=()), tries=tries, seeds=(0, 1), share=0.5, chosen={"b": "half"}
+        arms=PilotArms(fresh=("a", "b"), continued=()), tries=tries, seeds=(0, 1), share=0.5, chosen={"b": "half"}
     )
-    assert pilot.tried("b") == tries["half"]
-    assert pilot.tried("a") == AS_IT_IS
+    assert (pilot.tried("b"), pilot.tried("a")) == (tries["half"], AS_IT_IS)
+    others = pilot.model_copy(update={"chosen": {"b": "own", "others": "half"}})
+    assert others.tried("a") == others.tried("entered later") == tries["half"]
+    assert others.tried("b") == Try()
 
 
 def test_a_shortened_recipe_keeps_its_shape() -> None:
-    optimizer = Optimizer(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=40, decay="cosine")
-    whole = Recipe(
-        images=1000,
-        snapshots=(500,),
-        prediction="epsilon",
-        sampler=Uniform(density="uniform"),
-        loss_weight=NoWeight(kind="none"),
-        optimizer=optimizer,
+    whole = recipe_of(
+        images=1000, snapshots=(500,), optimizer={"betas": (0.9, 0.999), "warmup_images": 40, "decay": "cosine"}
     )
     short = shortened(whole, 0.25, Try(lr=2e-3))
     assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
@@ -209,18 +190,6 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert shortened(whole, 1.0, Try(average=average)) == whole.model_copy(update={"average": average})
     own = whole.model_copy(update={"average": average})
     assert shortened(own, 1.0) == own
-
-
-def test_arms_that_are_not_named_go_by_the_try_of_the_others() -> None:
-    settings = {
-        "arms": {"fresh": ["a", "b"], "continued": []},
-        "tries": {"one": {}, "two": {"lr": 1e-3}},
-        "seeds": [9, 10],
-        "share": 0.5,
-    }
-    pilot = Pilot.model_validate(settings | {"chosen": {"b": "one", "others": "two"}}, strict=False)
-    assert pilot.tried("a") == pilot.tried("entered later") == Try(lr=1e-3)
-    assert pilot.tried("b") == Try()
 
 
 def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from specs import recipe_of
 from stage_project import write_params
 
 from stages import build_extractor
@@ -23,17 +24,8 @@ from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
-OPTIMIZER = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
 CARRIED = {"weights": "last", "moments": "carried"}
-BASE: dict[str, Any] = {
-    "images": 32,
-    "keep_state": True,
-    "snapshots": [16],
-    "prediction": "epsilon",
-    "sampler": {"density": "uniform"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": OPTIMIZER,
-}
+BASE: dict[str, Any] = recipe_of(images=32, keep_state=True, snapshots=(16,)).model_dump(mode="json")
 PLAN: dict[str, Any] = {
     "groups": {"kind": "snr", "count": 2, "min_ratio": 0.5},
     "pruning": None,
@@ -87,14 +79,7 @@ def study(
             "chosen": {"others": "half"},
         },
         profile={"images": 2, "batch_size": 16, "floor": "none"},
-        extractor={
-            "kind": "classifier",
-            "weights": None,
-            "features": 4,
-            "images": 1280,
-            "batch_size": 32,
-            "lr": 1.0e-2,
-        },
+        extractor={"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1e-2},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
         evaluation={"samples": 20, "seeds": [0], "against": "holdout", "kid_subset": 6, "allow_singular": False},
     )

@@ -5,17 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from grouped import write_study
+from one_line import refusal
 
 from unequal.comparison.groups import bins_inside, compare_groups, group_table
 from unequal.comparison.measuring import curve
 from unequal.comparison.results import read_results
-from unequal.errors import UserError
 from unequal.files import read_json, write_json
 
 
 def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path: Path) -> None:
     plan = write_study(tmp_path)
-    first, second = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    first, second = compared = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    # Groups that are none of adjacent timesteps have no row.
+    assert [row[:2] for row in group_table(compared, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
     assert (first.arm, first.first, first.last, second.first, second.last) == ("experts", 0, 3, 4, 9)
     # The joint model's 1000 images lie uniformly over timesteps; an expert's own are all inside, its base's in part.
     assert (first.joint_images, second.joint_images) == pytest.approx((400, 600))
@@ -32,16 +34,13 @@ def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path:
     assert second.part == pytest.approx(0, abs=1e-12)
 
 
-def test_groups_that_are_none_of_adjacent_timesteps_have_no_row(tmp_path: Path) -> None:
-    plan = write_study(tmp_path)
-    compared = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
-    assert [row[:2] for row in group_table(compared, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
-
-
-def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
+def test_groups_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     found = read_results(tmp_path / "endpoints", write_study(tmp_path))
-    with pytest.raises(UserError, match="no bin of the curves lies within timesteps 5 to 7; measure by finer ones"):
-        bins_inside(found, 5, 7)
+    assert "no bin of the curves lies within timesteps 5 to 7; measure by finer" in refusal(bins_inside, found, 5, 7)
+    file = tmp_path / "trainings/experts/block_1.json"
+    file.write_text(file.read_text(encoding="utf-8").replace('"last": 3', '"last": 4'), encoding="utf-8")
+    line = refusal(compare_groups, found, tmp_path / "trainings")
+    assert "'experts' has other groups in one block than in another; train it again" in line
 
 
 def test_losses_of_every_timestep_are_reported_over_bins_and_compared_inside_exact_borders(tmp_path: Path) -> None:
@@ -62,11 +61,3 @@ def test_losses_of_every_timestep_are_reported_over_bins_and_compared_inside_exa
     coarse = curve(np.array(measured["experts", 1])[:, None])
     assert found.bins.tolist() == coarse["first"]
     assert found.binned_curves("experts")[1] == pytest.approx(coarse["loss"], rel=1e-4)
-
-
-def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path: Path) -> None:
-    plan = write_study(tmp_path)
-    file = tmp_path / "trainings/experts/block_1.json"
-    file.write_text(file.read_text(encoding="utf-8").replace('"last": 3', '"last": 4'), encoding="utf-8")
-    with pytest.raises(UserError, match="'experts' has other groups in one block than in another; train it again"):
-        compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")

@@ -47,22 +47,19 @@ def document() -> dict[str, Any]:
     return pilot_document(design(effects={"loss_over_timesteps": 0.5}), PILOT, bases, arms)
 
 
-def test_the_scatter_is_that_within_blocks(document: dict[str, Any]) -> None:
+def test_scatter_slope_and_what_delta_is_worth(document: dict[str, Any]) -> None:
     fid = document["endpoints"]["fid"]
     assert fid["freedom"] == 3 * (len(SEEDS) - 1)
     assert fid["deviation"] == pytest.approx(SCATTER, rel=0.15)
     assert fid["deviation"] < fid["upper_deviation"] < 1.2 * fid["deviation"]
-
-
-def test_a_doubling_and_what_delta_is_worth(document: dict[str, Any]) -> None:
-    fid = document["endpoints"]["fid"]
+    # Without blocks: their levels scatter by 1, a hundred times as much as trainings within them.
+    assert fid["whole_deviation"] == pytest.approx(1.0, rel=0.3)
     assert fid["slope_per_doubling"] == pytest.approx(SLOPE)
-    # δ = 0.02 is a fifteenth of a doubling.
-    assert fid["images_worth_delta"] == pytest.approx(2 ** (1 / 15))
+    assert fid["images_worth_delta"] == pytest.approx(2 ** (1 / 15))  # δ = 0.02 is a fifteenth of a doubling
 
 
 def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> None:
-    fid = document["endpoints"]["fid"]
+    losses, fid = (document["endpoints"][name] for name in ("loss_over_timesteps", "fid"))
     seen = {"pooled": Design(4, 5, 3), "paired": Design(2, 5, 3)}
     by_test = {test: visible_effect(design, fid["upper_deviation"]) for test, design in seen.items()}
     assert fid["visible_by_test"] == pytest.approx(by_test)
@@ -72,17 +69,18 @@ def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> Non
     assert visible_effect(Design(2, needed, 3), fid["upper_deviation"]) <= 0.02
     assert visible_effect(Design(2, needed - 1, 3), fid["upper_deviation"]) > 0.02
     assert fid["testable"] == (needed <= 5)
+    # Half of what is claimed must be seen where something is.
+    assert (losses["needed"], fid["needed"]) == (0.25, 0.02)
+    assert losses["blocks_needed"] < needed
 
 
-def test_half_of_what_is_claimed_must_be_seen_where_something_is(document: dict[str, Any]) -> None:
-    found = document["endpoints"]
-    assert (found["loss_over_timesteps"]["needed"], found["fid"]["needed"]) == (0.25, 0.02)
-    assert found["loss_over_timesteps"]["blocks_needed"] < found["fid"]["blocks_needed"]
-
-
-def test_without_blocks_trainings_scatter_as_much_as_these_do(document: dict[str, Any]) -> None:
-    # Levels of blocks scatter by 1, a hundred times as much as trainings within them.
-    assert document["endpoints"]["fid"]["whole_deviation"] == pytest.approx(1.0, rel=0.3)
+def test_the_best_try_and_the_price_of_the_study(document: dict[str, Any]) -> None:
+    assert {arm: one["best"] for arm, one in document["tries"].items()} == {"control": "half", "lower": "half"}
+    assert document["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
+    assert document["training_image_seconds"] == pytest.approx(0.5)
+    # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
+    assert document["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
+    assert document["study_seconds"] == pytest.approx(2 * document["block_seconds"])
 
 
 def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
@@ -100,30 +98,13 @@ def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
     assert pilot_document(design(), pilot, [], {"control": block})["study_seconds"] == pytest.approx(2 * 5 * 110)
 
 
-def test_the_best_try_is_the_lower_rate(document: dict[str, Any]) -> None:
-    assert {arm: one["best"] for arm, one in document["tries"].items()} == {"control": "half", "lower": "half"}
-    assert document["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
-
-
-def test_the_price_of_the_study(document: dict[str, Any]) -> None:
-    assert document["training_image_seconds"] == pytest.approx(0.5)
-    # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
-    assert document["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
-    assert document["study_seconds"] == pytest.approx(2 * document["block_seconds"])
-
-
 def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
     pilot = pilot_of("control", seeds=(100, 101), share=0.5)
     levels = ((0.1, 0.3), (0.2, 0.1))
-    arms = {
-        "control": [
-            {
-                label: training(level, half=training(level + 0.2)["endpoints"], lr=1e-3)
-                for label, level in zip(TRIES, block, strict=True)
-            }
-            for block in levels
-        ]
-    }
+    halved = [
+        {level: training(level, half=training(level + 0.2)["endpoints"], lr=1e-3) for level in one} for one in levels
+    ]
+    arms = {"control": [dict(zip(TRIES, block.values(), strict=True)) for block in halved]}
     document = pilot_document(design(), pilot, [], arms)
     assert document["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
     assert document["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))

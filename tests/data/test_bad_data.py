@@ -149,9 +149,7 @@ IMAGES: dict[str, Bad] = {
     "a pickle": Bad(file(pickle.dumps(Touch())), "images/07.png: not a readable image"),
     "a bomb": Bad(file(bomb()), "images/07.png: not a readable image"),
     "HEIF": Bad(file(b"\0\0\0\x18ftypheic\0\0\0\0", "99"), "images/99: a picture of a format that is not read (HEIF"),
-    "colour": Bad(
-        picture(Image.new("RGB", (8, 8), "red"), convert=False), "images/07.png: RGB, where data.channels: 1"
-    ),
+    "colour": Bad(picture(Image.new("RGB", (8, 8), "red"), convert=False), "images/07.png: RGB, where data.channels:"),
     "grey": Bad(
         folder(lambda: None, channels=3, convert=False), "24 of 24 images cannot be used: images/00.png: grey, where"
     ),

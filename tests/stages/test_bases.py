@@ -31,6 +31,7 @@ from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
+EXTRACTOR = {"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2}
 SHORT = RECIPE | {"images": 16}
 
 
@@ -54,9 +55,7 @@ def write(
             profile={"images": 2, "batch_size": 50, "floor": "none"},
             groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},
             pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},
-            extractor={
-                "kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2
-            },
+            extractor=EXTRACTOR,
             sampling={
                 "steps": 4, "spacing": "uniform", "eta": 1.0, "clip": True, "batch_size": 16,
                 "variance": "learned" if network.get("variance") == "learned" else "posterior",
@@ -72,6 +71,13 @@ def run(program: Any, *options: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+def prune_and_finetune() -> None:
+    for group in ("0", "1"):
+        run(prune, "--method", "taylor", "--group", group)
+        shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
+        run(finetune_groups, "--architecture", "pruned", "--group", group)
+
+
 @pytest.mark.parametrize("learned", [True, False], ids=["learned variance", "attention"])
 def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[..., None], learned: bool) -> None:
     """A pruned model is trained on, profiled, sampled and exported like any other."""
@@ -85,10 +91,7 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
         assert 0.5 < float(tables["holdout"].mean()) < 2
     run(group_timesteps)
     run(build_extractor)
-    for group in ("0", "1"):
-        run(prune, "--method", "taylor", "--group", group)
-        shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
-        run(finetune_groups, "--architecture", "pruned", "--group", group)
+    prune_and_finetune()
     net, expert = load_any_model(Path("artifacts/models/experts_pruned/group_0"))
     assert expert.spec == base.spec
     assert expert.macs < base.macs
@@ -125,10 +128,7 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
     run(profile_loss, "--model", "base")
     run(group_timesteps)
     run(build_extractor)
-    for group in ("0", "1"):
-        run(prune, "--method", "taylor", "--group", group)
-        shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
-        run(finetune_groups, "--architecture", "pruned", "--group", group)
+    prune_and_finetune()
     expert, its = load_any_model(Path("artifacts/models/experts_pruned/group_0"))
     assert its.spec.condition == class_labels(2)
     assert its.macs < record.macs
@@ -139,10 +139,8 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
     assert Ensemble.load("one").sample(2, [40, 5], labels=torch.tensor([0, 1])).shape == (2, 1, 8, 8)
     write(pretrained="model.pt", openai=flags, condition=class_labels(3))
     result = CliRunner().invoke(train_base.main)
-    assert (
-        "network.condition.classes: 3, but network.pretrained 'model.pt' takes 2 classes"
-        in result.output.splitlines()[-1]
-    )
+    said = "network.condition.classes: 3, but network.pretrained 'model.pt' takes 2 classes"
+    assert said in result.output.splitlines()[-1]
 
 
 def test_a_pretrained_base_is_held_against_the_settings(

@@ -1,4 +1,4 @@
-"""Training for a group: on its timesteps, or a little beyond."""
+"""Training for a group or inside a slot: on its timesteps alone, by its own recipe."""
 
 import shutil
 from collections.abc import Callable
@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
-from small_inputs import GROUPS, RECIPE
+from small_inputs import GROUPS, RECIPE, SLOTS
 from stage_project import write_params
 
 import stages.finetune_groups
+import stages.finetune_slots
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, load_record, save_model
 from unequal.models.pruned import replay
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.initialisation import Start
 from unequal.training.train import TrainingJob
 
+SLOT = RECIPE | {"images": 8, "sampler": {"density": "slot"}}
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
 
 
@@ -75,3 +77,17 @@ def test_a_pruned_expert_has_a_budget_of_its_own(
     run(training_settings, "--architecture", architecture, "--group", "0", pruned_images=RECIPE["images"] + 64)
     (job,) = jobs
     assert job.recipe.images == RECIPE["images"] + images
+
+
+@pytest.mark.parametrize(("recipe", "slot", "held"), [("slot", 1, (0, 9)), ("slot_high", 2, (10, 49))])
+def test_a_model_of_a_slot_bears_the_names_of_its_recipe_and_slot(
+    recipe: str, slot: int, held: tuple[int, int], training_settings: Callable[..., Training]
+) -> None:
+    sections = {"training": training_settings().model_dump(mode="json"), "recipes": {"slot": SLOT, "slot_high": SLOT}}
+    write_params(seed=0, **sections)
+    write_json(Path("artifacts/slots.json"), SLOTS)
+    result = CliRunner().invoke(stages.finetune_slots.main, ["--recipe", recipe, "--slot", str(slot)])
+    assert result.exit_code == 0, result.output
+    record = load_record(Path(f"artifacts/models/{recipe}_{slot}"))
+    assert (record.name, record.parent, record.steps) == (f"{recipe}_{slot}", "base", 2)
+    assert (record.first, record.last) == held

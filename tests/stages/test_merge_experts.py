@@ -46,16 +46,12 @@ def test_all_weights_move_by_the_weighted_sum(weights: object, value: float) -> 
         torch.testing.assert_close(tensor, torch.full_like(tensor, value))
 
 
-def test_the_record_counts_what_all_experts_have_seen() -> None:
-    run("mean")
+def test_the_record_counts_what_all_experts_have_seen_and_figures_show_how_far_they_went() -> None:
+    run(1.0)
     merged, base = load_record(Path("artifacts/models/merged")), load_record(Path("artifacts/models/base"))
     assert (merged.total_images, merged.total_flops) == (1000 + 2 * 100, 9000 + 2 * 700)
     assert (merged.macs, merged.parameters, merged.parent) == (base.macs, base.parameters, "base")
     assert (merged.first, merged.last, merged.group) == (0, 49, None)
-
-
-def test_figures_show_how_far_the_experts_went_and_whether_they_agree() -> None:
-    run(1.0)
     figures = read_json(Path("results/metrics/merge_experts.json"))
     assert figures["relative_lengths"] == pytest.approx([0.5, 0.1], rel=1e-4)
     # Opposite directions: 0.4 left of a change that would be √(0.5² + 0.1²) long were they orthogonal.

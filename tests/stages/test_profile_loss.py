@@ -88,16 +88,11 @@ def test_experts_that_are_all_the_base_have_its_profile() -> None:
     assert json.loads(Path("results/metrics/profile_experts.json").read_text())["experts"] == 2
 
 
-def test_experts_of_which_one_is_missing_are_refused() -> None:
+def test_experts_of_which_one_is_missing_and_losses_that_overflow_are_refused_in_one_line() -> None:
     shutil.rmtree("artifacts/models/experts/group_1")
-    result = run("experts")
-    assert result.exit_code == 1
-    assert result.output.startswith("profile_loss: artifacts/models/experts/group_1: missing")
-    assert result.output.count("\n") == 1
-
-
-def test_a_model_whose_loss_overflows_is_refused_in_one_line() -> None:
-    result = run("broken")
-    assert result.output == "profile_loss: the loss profile holds inf at t = 0; losses are finite\n"
-    assert result.exit_code == 1
-    assert not Path("artifacts/profiles/broken.npz").exists()
+    missing = "profile_loss: artifacts/models/experts/group_1: missing"
+    for name, said in (("experts", missing), ("broken", "profile_loss: the loss profile holds inf at t = 0; losses")):
+        result = run(name)
+        assert result.exit_code == 1
+        assert result.output.startswith(said) and result.output.count("\n") == 1
+        assert not Path(f"artifacts/profiles/{name}.npz").exists()

@@ -12,6 +12,7 @@ import pytest
 import stage_project
 from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors.numpy import load_file
+from small_inputs import RECIPE, SETTINGS
 from stage_project import write_params
 
 from unequal.data.prepared import PreparedData
@@ -56,36 +57,23 @@ def test_a_profile_is_the_same_bytes(
     assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.chunk"))
 
 
-def training(**changes: Any) -> dict[str, Any]:
+def training(batch_size: int = 7) -> dict[str, Any]:
     """The sections that a training of the base reads."""
-    network = {"pretrained": None, "block_out_channels": [8, 16], "layers_per_block": 1, "attention_resolutions": []}
-    network |= {"middle_attention": True, "attention_head_dim": 4, "norm_num_groups": 4, "scale_shift": False}
-    shared = {
-        "batch_size": 7,
-        "gradient_accumulation": 1,
-        "gradient_clip": 1.0,
-        "average": {"kind": "exponential", "decay": 0.9},
-    }
-    shared |= {"horizontal_flips": False, "precision": "fp32", "log_every": 2, "checkpoint_every": 4}
-    optimizer = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
-    base = {"images": 35, "prediction": "epsilon", "sampler": {"density": "uniform"}, "loss_weight": {"kind": "none"}}
-    return {
-        "seed": 0,
-        "schedule": {"name": "linear", "timesteps": 50},
-        "network": network | {"dropout": 0.0},
-        "training": shared | changes,
-        "recipes": {"base": base | {"optimizer": optimizer}},
-    }
+    read = {name: SETTINGS[name] for name in ("seed", "schedule", "network")}
+    training = SETTINGS["training"] | {"batch_size": batch_size, "checkpoint_every": 4}
+    return read | {"training": training, "recipes": {"base": RECIPE | {"images": 35}}}
+
+
+def trained(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]) -> dict[str, Any]:
+    said = run(runtime, monkeypatch, sections, "stages.train_base")
+    assert said.startswith("0"), said
+    return load_file(next(Path("artifacts/models/base").rglob("*.safetensors")))
 
 
 @pytest.mark.slow
 @pytest.mark.thorough  # the loop by itself: tests/training/test_processes_train.py
 def test_a_training_is_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = []
-    for runtime in (stage_project.RUNTIME, TWO):
-        said = run(runtime, monkeypatch, training(), "stages.train_base")
-        assert said.startswith("0"), said
-        weights.append(load_file(next(Path("artifacts/models/base").rglob("*.safetensors"))))
+    weights = [trained(runtime, monkeypatch, training()) for runtime in (stage_project.RUNTIME, TWO)]
     for name, value in weights[0].items():
         np.testing.assert_allclose(weights[1][name], value, atol=2e-5)
 
@@ -100,11 +88,7 @@ def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.
 
 @pytest.mark.gpu(2)
 def test_a_training_takes_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = []
-    for processes in (1, None):
-        runtime = stage_project.RUNTIME | {"device": "cuda", "processes": processes}
-        said = run(runtime, monkeypatch, training(batch_size=12), "stages.train_base")
-        assert said.startswith("0"), said
-        weights.append(load_file(next(Path("artifacts/models/base").rglob("*.safetensors"))))
+    on_gpus = [stage_project.RUNTIME | {"device": "cuda", "processes": processes} for processes in (1, None)]
+    weights = [trained(runtime, monkeypatch, training(batch_size=12)) for runtime in on_gpus]
     for name, value in weights[0].items():
         np.testing.assert_allclose(weights[1][name], value, atol=1e-3)
