@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.optimization import get_cosine_schedule_with_warmup
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from diffusers.training_utils import EMAModel
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
@@ -86,9 +85,12 @@ class DocumentedLoop:
         pictures: what it trains on.
         recipe: the rest.
         device: where.
+        compiled: compile the network.
     """
 
-    def __init__(self, net: UNet2DModel, pictures: Pictures, recipe: Recipe, device: torch.device) -> None:
+    def __init__(
+        self, net: nn.Module, pictures: Pictures, recipe: Recipe, device: torch.device, compiled: bool = False
+    ) -> None:
         AcceleratorState._reset_state(reset_partial_state=True)
         training = recipe.training
         self.clip = training.gradient_clip
@@ -100,7 +102,7 @@ class DocumentedLoop:
         schedule = get_cosine_schedule_with_warmup(optimizer, recipe.steps // 10, recipe.steps)
         loader = DataLoader(pictures, batch_size=training.batch_size, shuffle=True, drop_last=True)
         self.net, self.optimizer, self.loader, self.schedule = self.accelerator.prepare(
-            net, optimizer, loader, schedule
+            torch.compile(net) if compiled else net, optimizer, loader, schedule
         )
         self.ema = EMAModel(self.net.parameters(), decay=AVERAGE_DECAY, use_ema_warmup=True)
         self.ema.to(self.accelerator.device)
@@ -124,7 +126,7 @@ class DocumentedLoop:
         timesteps = torch.randint(0, count, (len(clean),), device=clean.device)
         noisy = self.scheduler.add_noise(clean, noise, timesteps)
         with self.accelerator.accumulate(self.net):
-            predicted = self.net(noisy, timesteps, return_dict=False)[0]
+            predicted = self.net(noisy, timesteps).sample
             loss = torch.nn.functional.mse_loss(predicted, noise)
             self.accelerator.backward(loss)
             if self.accelerator.sync_gradients and self.clip is not None:

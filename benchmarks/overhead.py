@@ -1,8 +1,8 @@
 """Costs of the pipeline itself: engines with nothing to do, and the start of a stage.
 
-`measure` copies the project's graph into a temporary folder and puts small files in the place of all outputs, which DVC
-records, so that `dvc repro` and `snakemake -n` find nothing to do. A stage's start is everything until its own function
-is called; next to it stand the imports of the libraries that it needs.
+`measure` copies the project's graph into a temporary folder and puts small files in the place of all outputs, which
+DVC records, so that `dvc repro` and `snakemake -n` find nothing to do. Further recipes make the graph larger. A start
+is everything until a training asks for its first batch; next to it stand the imports of the libraries that it needs.
 """
 
 import os
@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from ruamel.yaml import YAML
 
 from benchmarks.timing import in_turns, ratio
 
@@ -28,12 +30,26 @@ LIBRARIES = (
     "torch, numpy, pydantic, yaml, click, filelock, tqdm, safetensors.torch, accelerate, diffusers.models.unets.unet_2d"
 )
 STAGE = "train_base"
-START = f"import os, stages.{STAGE} as program; program.main.function = lambda *_: os._exit(0); program.main([])"
+PYTHON = (sys.executable, "-W", "ignore", "-c")
+#: Describes all stages in dvc.lock as they are, as engines do when stages have finished.
+RECORD = """
+from pathlib import Path
+from unequal.pipeline.recording import stages_of, write_lock
+write_lock(Path("dvc.yaml"), stages_of(Path("dvc.yaml")))
+"""
+START = f"""
+import os, stages.{STAGE} as program
+from unequal.training.batches import BatchSource
+BatchSource.draw = lambda *_: os._exit(0)
+program.main([])
+"""
 
 
 def run(command: Sequence[str], folder: Path) -> str:
     """Run a command in a folder; its output. Raises CalledProcessError."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
     done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
     return done.stdout + done.stderr
 
@@ -50,40 +66,56 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def finished_project(folder: Path) -> Path:
-    """The project in a folder, as if all its stages had run."""
+def finished_project(folder: Path, recipes: int = 0) -> Path:
+    """The project in a folder with so many further recipes, as if all its stages had run; images are prepared."""
     copied(folder)
+    write_recipes(folder / "params.yaml", recipes)
     run(["dvc", "init", "--no-scm", "--quiet"], folder)
     run(["dvc", "config", "core.analytics", "false"], folder)
-    for path in outputs(folder):
-        file = path if path.suffix else path / "empty"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(str(path))
-    run(["dvc", "commit", "--force", "--quiet"], folder)
+    for module in ("unequal.pipeline.fingerprint", "stages.check_params", "stages.prepare_data"):
+        run([sys.executable, "-m", module], folder)
+    for path in inputs_and_outputs(folder):
+        if not path.exists():
+            file = path if path.suffix else path / "content"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(str(path))
+    run([*PYTHON, RECORD], folder)
     run(["snakemake", "--cores", "1", "--touch", "--quiet"], folder)
     return folder
 
 
-def outputs(folder: Path) -> list[Path]:
-    """Outputs of all stages of a project."""
+def write_recipes(params_file: Path, count: int) -> None:
+    """Add recipes to a params file, each trained, profiled and scored."""
+    yaml = YAML()
+    document = yaml.load(params_file)
+    for name in (f"further_{number}" for number in range(count)):
+        document["recipes"][name] = deepcopy(document["recipes"]["longer"])
+        for listed in ("finetune_recipes", "profiled_models", "variants"):
+            document[listed].append(name)
+    yaml.dump(document, params_file)
+
+
+def inputs_and_outputs(folder: Path) -> list[Path]:
+    """Files and folders that the stages of a project read and write; an input may lie in an output's folder."""
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
-        return [Path(out.fs_path) for stage in repo.index.stages for out in stage.outs]
+        return [Path(one.fs_path) for stage in repo.index.stages for one in [*stage.deps, *stage.outs]]
 
 
-def measure(rounds: int) -> dict[str, Any]:
+def measure(rounds: int, recipes: int = 0) -> dict[str, Any]:
     """Processor seconds of everything, and a stage's start over bare imports."""
-    python = (sys.executable, "-W", "ignore", "-c")
     commands = {
         "dvc repro": ["dvc", "repro"],
         "snakemake -n": ["snakemake", "--cores", "1", "-n", "--quiet"],
-        "start of a stage": [*python, START],
-        "bare imports": [*python, f"import os, {LIBRARIES}; os._exit(0)"],
+        "unequal check": [sys.executable, "-m", "unequal", "check"],
+        "start of a stage": [*PYTHON, START],
+        "bare imports": [*PYTHON, f"import os, {LIBRARIES}; os._exit(0)"],
     }
     with tempfile.TemporaryDirectory() as temporary:
-        folder = finished_project(Path(temporary))
-        if "up to date" not in run(commands["dvc repro"], folder):
+        folder = finished_project(Path(temporary), recipes)
+        # The stage of fingerprints always runs.
+        if run(commands["dvc repro"], folder).count("Running stage") > 1:
             raise RuntimeError("dvc repro has found something to do")
         work = {name: partial(run, command, folder) for name, command in commands.items()}
         times = in_turns(work, rounds, torch.device("cpu"))
@@ -91,6 +123,7 @@ def measure(rounds: int) -> dict[str, Any]:
         "seconds": {name: median(taken) for name, taken in times.items()},
         "start_over_imports": ratio(times["start of a stage"], times["bare imports"]),
         "stage": STAGE,
+        "further_recipes": recipes,
         "rounds": rounds,
         "every_round": times,
     }

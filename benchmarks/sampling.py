@@ -6,7 +6,7 @@ arrays, as this library does: no images are encoded.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from operator import truediv
@@ -105,8 +105,10 @@ def measure(
     } | {"images": images, "batch_size": batch_size, "steps": len(timesteps)}
 
 
-def pipelines(params: Params, device: torch.device, steps: int, images: int, rounds: int) -> dict[str, Any]:
-    """Seconds of both, and theirs over ours."""
+def pipelines(
+    params: Params, device: torch.device, steps: int, images: int, rounds: int, fast: bool = False
+) -> dict[str, Any]:
+    """Seconds of both, and theirs over ours; `fast`: ours compiled in bf16 too, and such a network's passes alone."""
     params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
     net = build_network(params.network, spec_of(params))
     whole = [TimestepRange(0, params.schedule.timesteps - 1)]
@@ -114,14 +116,16 @@ def pipelines(params: Params, device: torch.device, steps: int, images: int, rou
     theirs = DDIMPipeline(net, DDIMScheduler(num_train_timesteps=params.schedule.timesteps))
     theirs.set_progress_bar_config(disable=True)
     timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
-    times = in_turns(
-        {
-            "ours": lambda: ours.sample(images, timesteps, batch_size=images),
-            "diffusers": lambda: theirs(batch_size=images, num_inference_steps=steps, output_type="np"),
-        },
-        rounds,
-        device,
-    )
+    work: dict[str, Callable[[], object]] = {
+        "ours": lambda: ours.sample(images, timesteps, batch_size=images),
+        "diffusers": lambda: theirs(batch_size=images, num_inference_steps=steps, output_type="np"),
+    }
+    if fast:
+        alone = experts_of([deepcopy(net)], whole, params, device)  # compiling changes a network in place
+        quick = alone.accelerated("bf16", channels_last=True, compiled=True)
+        work["ours_fast"] = lambda: quick.sample(images, timesteps, batch_size=images)
+        work["passes_fast"] = partial(forward_passes, quick.experts[0].denoiser, images, timesteps)
+    times = in_turns(work, rounds, device)
     return {
         "ratio": ratio(times["diffusers"], times["ours"]),
         "images_per_second": {name: images / statistics.median(taken) for name, taken in times.items()},
@@ -131,3 +135,11 @@ def pipelines(params: Params, device: torch.device, steps: int, images: int, rou
         "rounds": rounds,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
     }
+
+
+@torch.no_grad()
+def forward_passes(denoiser: Denoiser, images: int, timesteps: Sequence[int]) -> None:
+    """Predictions of one batch of noise at each timestep, and nothing else."""
+    batch = torch.randn(images, *denoiser.spec.space.shape, device=denoiser.device)
+    for t in timesteps:
+        denoiser.answer(batch, torch.full((images,), t, device=denoiser.device))

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.timing import RESULTS, recorded
+from benchmarks.timing import RESULTS, ratio, recorded
 from unequal.files import read_json
 
 Figures = Mapping[str, Any]
@@ -31,15 +32,44 @@ def waits(figures: Figures) -> str:
     return ", ".join(f"{way.replace('_', ' ')} {share(one['share'])}" for way, one in figures["seconds"].items())
 
 
-def faster(figures: Figures) -> str:
-    """Speed over the documented loop's, in each way that was tried."""
-    ways = {
-        "compiled": "ratio_compiled",
-        "its images decoded beforehand": "ratio_decoded",
-        "the network's passes alone, which no loop can beat,": "ratio_of_passes",
-    }
-    others = [f"{way} {spread(figures[key])}" for way, key in ways.items() if key in figures]
-    return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *others])
+#: Contestants of a training, by name, and as a row names them.
+LOOPS = {
+    "ours": "this project's",
+    "minimal": "minimal",
+    "edm": "EDM-style",
+    "documented_decoded": "diffusers' documented with images decoded beforehand",
+    "documented": "diffusers' documented",
+    "passes": "passes",
+}
+
+
+def loops(figures: Figures) -> str:
+    """Time of each loop over that of the network's bare passes, as it is and compiled; model FLOPs utilisation."""
+    seconds, ways = figures["seconds"], {"": "", "_compiled": "compiled: "}
+    rows = []
+    for suffix, said in ways.items():
+        names = [name for name in LOOPS if f"{name}{suffix}" in seconds and f"{name}{suffix}" != "passes"]
+        over = [f"{LOOPS[name]} {spread(ratio(seconds[f'{name}{suffix}'], seconds['passes']))}" for name in names]
+        rows += [said + ", ".join(over)] if over else []
+    rows += [f"MFU of {name} {share(one)}" for name, one in figures.get("mfu", {}).items() if name.startswith("ours")]
+    return f"batch of {figures['batch_size']}: {'; '.join(rows)}"
+
+
+def pipelines(figures: Figures) -> str:
+    """Speed over diffusers' pipeline; where it was measured, compiled in bf16, and next to such bare passes."""
+    seconds, said = figures.get("seconds", {}), [spread(figures["ratio"])]
+    if "ours_fast" in seconds:
+        said += [f"compiled in bf16 {spread(ratio(seconds['diffusers'], seconds['ours_fast']))}"]
+        said += [f"time over such bare passes {spread(ratio(seconds['ours_fast'], seconds['passes_fast']))}"]
+    return "; ".join(said)
+
+
+def scoring(figures: Figures) -> str:
+    """Speed of Inception, and the seconds of each distance."""
+    distances = {name: median(taken) for name, taken in figures["seconds"].items() if name != "features"}
+    said = ", ".join(f"{name} {taken:.2g} s" for name, taken in distances.items())
+    sizes = f"{figures['count']:,} × {figures['features']:,}"
+    return f"Inception {figures['images_per_second']:,.0f} images/s; two sets of {sizes} features: {said}"
 
 
 def growth(found: Mapping[str, float]) -> str:
@@ -50,24 +80,23 @@ def growth(found: Mapping[str, float]) -> str:
 
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
-    return f"training, {name}: images/s over the documented loop's", faster
-
-
-def beside_passes(name: str) -> tuple[str, Callable[[Figures], str]]:
-    """A row of a training that is held against the network's passes alone."""
-    what = f"training, {name}: time over that of the network's passes alone"
-    return what, lambda one: f"{spread(one['time_over_passes'])} at a batch of {one['batch_size']}"
+    return f"training, {name}: time of a loop over that of the network's passes alone", loops
 
 
 #: Name of a benchmark → what its row says, and how.
 ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "training_digits": training("digits net"),
-    "training_cifar10": training("IDDPM's CIFAR-10 net"),
-    "training_cifar10_single": training("IDDPM's CIFAR-10 net"),
-    "passes_unet": beside_passes("a U-Net on 16 × 16 pixels"),
-    "passes_dit": beside_passes("DiT 96 × 4 on 16 × 16 pixels"),
-    "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
-    "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
+    "training_digits_32": training("digits net"),
+    "training_cifar10": training("DDPM's CIFAR-10 net"),
+    "training_iddpm": training("IDDPM's CIFAR-10 net"),
+    "training_iddpm_single": training("IDDPM's CIFAR-10 net"),
+    "training_unet": training("a U-Net on 16 × 16 pixels"),
+    "training_dit": training("DiT 96 × 4 on 16 × 16 pixels"),
+    "training_dit_b": training("DiT-B/2 on 32 × 32 × 4 latents"),
+    "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", pipelines),
+    "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", pipelines),
+    "pipeline_cifar10": ("DDIM, DDPM's CIFAR-10 net: speed over DDIMPipeline's", pipelines),
+    "scoring": ("scoring", scoring),
     "experts_digits": ("pruned experts, digits net", pruned),
     "experts_colour": ("pruned experts, 7 M net", pruned),
     "experts_cifar10": ("pruned experts, IDDPM's CIFAR-10 net", pruned),
@@ -97,16 +126,19 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
         "time, of the first one's",
         lambda one: "; ".join(f"{what} {growth(found)}" for what, found in one["seconds"].items()),
     ),
-    "utilisation": (
-        "model FLOPs utilisation, IDDPM's CIFAR-10 net",
-        lambda one: f"{share(one['utilisation']['median'])} of the measured matmul rate, {one['precision']}",
-    ),
 }
+
+
+def shown(name: str, figures: Figures) -> str:
+    """A benchmark's figures as a row of the table."""
+    what, text = ROWS[name]
+    return f"| {what} | {text(figures)} |"
 
 
 def table(device: str = "cpu", folder: Path = RESULTS) -> str:
     """Markdown of all figures that there are of a kind of device."""
     path = recorded(device, folder)
     found = read_json(path) if path.exists() else {}
-    lines = [f"| {what} | {shown(found[name])} |" for name, (what, shown) in ROWS.items() if name in found]
-    return "\n".join(["| | median (quartiles) |", "|---|---|", *lines])
+    return "\n".join(
+        ["| | median (quartiles) |", "|---|---|", *(shown(name, found[name]) for name in ROWS if name in found)]
+    )

@@ -1,13 +1,13 @@
-"""Training images a second, against the loop that diffusers' documentation teaches.
+"""Training speed of this project's loop next to others, in one run.
 
-Both loops get the same network, batch, precision, clipping and flips, and train in turns. `documented` reads PNGs, as a
-data set of files does; `documented_decoded` is the same loop with all images decoded beforehand. `passes` are the
-network's forward and backward passes alone: no loop around the same network can take less. Model FLOPs utilisation is
-the share of a device's measured matmul rate that a training uses; a step counts as three forward passes with attention.
+All loops get the same network, batch and precision, and train in turns: this project's; the one that diffusers'
+documentation teaches, which reads PNGs as a data set of files does, or images decoded beforehand; a minimal one; one as
+EDM trains. `passes` are the network's forward and backward passes alone, which no loop around the same network can
+beat. Each is run as it is and compiled. Operations of a step over a GPU's peak give the model FLOPs utilisation.
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -15,13 +15,15 @@ from typing import Any
 
 import torch
 from accelerate.state import AcceleratorState
+from torch import nn
 
 from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.documented_loop import Recipe as DocumentedRecipe
-from benchmarks.timing import in_turns, ratio
+from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop, Passes
+from benchmarks.timing import in_turns
 from unequal.cli.architecture import spec_of
 from unequal.cli.estimate import on_device
-from unequal.models.backbones.backbone import build_network, count_cost, training_flops
+from unequal.models.backbones.backbone import build_network
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
 from unequal.settings.recipe import Recipe
@@ -29,11 +31,15 @@ from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
 from unequal.training.train import single_head, surgery_of
+from unequal.training.utilisation import flops_per_image, peak_flops
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
 #: Steps of the schedule of the learning rate; neither loop comes to its end.
 STEPS = 100_000
+#: Ending of the names of compiled contestants.
+COMPILED = "_compiled"
+OTHERS: dict[str, type[Loop]] = {"minimal": MinimalLoop, "edm": EDMLoop, "passes": Passes}
 
 
 def comparable(params: Params, device: torch.device, batch_size: int | None) -> Params:
@@ -85,13 +91,12 @@ def random_images(params: Params) -> torch.Tensor:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
 
 
-def documented(params: Params, device: torch.device, encoded: bool) -> DocumentedLoop:
+def documented(params: Params, device: torch.device, encoded: bool, compiled: bool = False) -> DocumentedLoop:
     """The documented loop on the same images."""
     images = random_images(params).permute(0, 2, 3, 1).numpy()
     pictures = Pictures(images, params.training.horizontal_flips, encoded)
     recipe = DocumentedRecipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
-    net = build_network(params.network, spec_of(params))
-    return DocumentedLoop(net, pictures, recipe, device)
+    return DocumentedLoop(network(params, device), pictures, recipe, device, compiled)
 
 
 def advance(trainer: Trainer, steps: int) -> None:
@@ -100,59 +105,50 @@ def advance(trainer: Trainer, steps: int) -> None:
         trainer.advance()
 
 
-def passes(params: Params, device: torch.device) -> Callable[[int], None]:
-    """The network forwards and backwards on one batch of noise, so many times, and nothing else."""
+def with_compiler(params: Params, compiled: bool = True) -> Params:
+    """Settings with or without `runtime.compile`, which changes results by rounding alone."""
+    return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": compiled})})
+
+
+def network(params: Params, device: torch.device) -> nn.Module:
+    """A fresh network in the layout of the settings."""
     net = build_network(params.network, spec_of(params))
-    net.to(device).to(memory_format=memory_format(params.runtime)).train()
-    called = torch.compile(net) if params.runtime.compile else net
-    batch = random_images(params)[: params.training.batch_size].to(device) / 127.5 - 1
-    timesteps = torch.randint(params.schedule.timesteps, (len(batch),), device=device)
-
-    def run(steps: int) -> None:
-        for _ in range(steps):
-            with torch.autocast(device.type, torch.bfloat16, enabled=params.training.precision == "bf16"):
-                loss = called(batch, timesteps).sample.float().square().mean()
-            loss.backward()
-            net.zero_grad()
-
-    return run
+    return net.to(device).to(memory_format=memory_format(params.runtime))
 
 
-def compiled(params: Params) -> Params:
-    """Settings with `runtime.compile`, which changes results by rounding alone."""
-    return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": True})})
+def passes(params: Params, device: torch.device, compiled: bool = False) -> Callable[[int], None]:
+    """The network's passes alone, so many times."""
+    return Passes(network(params, device), random_images(params), params.training, device, compiled).run
 
 
 def contestants(
     params: Params, device: torch.device, steps: int, work: Path, also_compiled: bool = False
-) -> dict[str, Callable[[], None]]:
+) -> dict[str, Callable[[], object]]:
     """Timed work: so many steps of each loop."""
-    ours = {"ours": params} | ({"ours_compiled": compiled(params)} if also_compiled else {})
-    return {name: partial(advance, our_loop(one, device, work / name), steps) for name, one in ours.items()} | {
-        "documented": partial(documented(params, device, encoded=True).run, steps),
-        "documented_decoded": partial(documented(params, device, encoded=False).run, steps),
-        "passes": partial(passes(params, device), steps),
-    }
+    found: dict[str, Callable[[], object]] = {}
+    for compiled in (False, True) if also_compiled else (False,):
+        suffix = COMPILED if compiled else ""
+        chosen = with_compiler(params, compiled)
+        found[f"ours{suffix}"] = partial(advance, our_loop(chosen, device, work / f"ours{suffix}"), steps)
+        for name, loop in OTHERS.items():
+            other = loop(network(params, device), random_images(params), params.training, device, compiled)
+            found[f"{name}{suffix}"] = partial(other.run, steps)
+        found[f"documented_decoded{suffix}"] = partial(documented(params, device, False, compiled).run, steps)
+    return found | {"documented": partial(documented(params, device, encoded=True).run, steps)}
 
 
 def measure(
     params: Params, device: torch.device, steps: int, rounds: int, also_compiled: bool = False
 ) -> dict[str, Any]:
-    """Images a second of each loop, and ours over theirs."""
+    """Seconds of each loop in every round, its images a second, and the network's operations."""
     with tempfile.TemporaryDirectory() as folder:
         times = in_turns(contestants(params, device, steps, Path(folder), also_compiled), rounds, device)
-    fast, ratios = times.get("ours_compiled"), {"ratio": ratio(times["documented"], times["ours"])}
-    ratios |= {"ratio_decoded": ratio(times["documented_decoded"], times["ours"])}
-    ratios |= {"ratio_of_passes": ratio(times["documented"], times["passes"])}
-    ratios |= {} if fast is None else {"ratio_compiled": ratio(times["documented"], fast)}
-    return ratios | timed(params, times, steps, rounds)
-
-
-def timed(params: Params, times: Mapping[str, Sequence[float]], steps: int, rounds: int) -> dict[str, Any]:
-    """The speed of each contestant, by its seconds in every round, and what was trained."""
-    batch = params.training.batch_size
+    batch, flops, peak = params.training.batch_size, step_flops(params), peak_flops(device)
+    speeds = {name: batch * steps / median(taken) for name, taken in times.items()}
     return {
-        "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
+        "images_per_second": speeds,
+        "mfu": {} if peak is None else {name: speed * flops / batch / peak for name, speed in speeds.items()},
+        "flops_per_step": flops,
         "seconds": times,
         "kind": params.network.kind,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
@@ -166,53 +162,17 @@ def conditions(params: Params, steps: int, rounds: int) -> dict[str, Any]:
         "steps": steps,
         "rounds": rounds,
         "precision": params.training.precision,
-        "compiled": params.runtime.compile,
         "channels_last": params.runtime.channels_last,
     }
 
 
-def transformer(params: Params) -> Params:
-    """Settings with a transformer of 96 channels and four blocks, on patches of 2."""
-    small = DiT(kind="dit", pretrained=None, depth=4, width=96, heads=4, patch=2)
-    return params.model_copy(update={"network": small})
-
-
-def measure_beside_passes(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
-    """Time of our loop over that of the network's passes alone, for networks of any kind."""
-    with tempfile.TemporaryDirectory() as folder:
-        work: dict[str, Callable[[], object]] = {
-            "ours": partial(advance, our_loop(params, device, Path(folder)), steps),
-            "passes": partial(passes(params, device), steps),
-        }
-        times = in_turns(work, rounds, device)
-    return {"time_over_passes": ratio(times["ours"], times["passes"])} | timed(params, times, steps, rounds)
+def transformer(params: Params, depth: int = 4, width: int = 96, heads: int = 4, channels: int = 0) -> Params:
+    """Settings with a transformer on patches of 2, of images with other channels where any are given."""
+    net = DiT(kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=2)
+    data = params.data.model_copy(update={"channels": channels} if channels else {})
+    return params.model_copy(update={"network": net, "data": data})
 
 
 def step_flops(params: Params) -> int:
     """Floating-point operations of a training step; a multiply–accumulate is two."""
-    net = build_network(params.network, spec_of(params))
-    return 2 * training_flops(count_cost(net).macs_with_attention, params.training.batch_size)
-
-
-def utilisation(
-    params: Params, device: torch.device, steps: int, rounds: int, side: int, products: int
-) -> dict[str, Any]:
-    """Operations a second of training and of products of square matrices, and their ratio."""
-    dtype = torch.bfloat16 if params.training.precision == "bf16" else torch.float32
-    left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
-
-    def multiply() -> None:
-        for _ in range(products):
-            torch.mm(left, right)
-
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = our_loop(params, device, Path(folder))
-        times = in_turns({"training": lambda: advance(trainer, steps), "matmul": multiply}, rounds, device)
-    flops = {"training": step_flops(params) * steps, "matmul": 2 * side**3 * products}
-    speeds = {name: [flops[name] / one for one in taken] for name, taken in times.items()}
-    return {
-        "utilisation": ratio(speeds["training"], speeds["matmul"]),
-        "flops_per_second": speeds,
-        "flops_per_step": step_flops(params),
-        "matrix": side,
-    } | conditions(params, steps, rounds)
+    return flops_per_image(build_network(params.network, spec_of(params))) * params.training.batch_size

@@ -1,16 +1,15 @@
 """Every benchmark runs in small; ratios, the table and the command are what they say."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from click.testing import CliRunner
 from harness.projects import ROOT
 
-from benchmarks import data, profile, sampling, steps, training
-from benchmarks.__main__ import main, on_cpu, on_gpu
+from benchmarks import training
+from benchmarks.__main__ import Sizes, main, on_cpu, on_gpu
+from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop
 from benchmarks.table import ROWS, table
 from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
@@ -21,41 +20,46 @@ CPU = torch.device("cpu")
 DIGITS = ROOT / "presets/digits.yaml"
 
 
-def params() -> Params:
-    read = training.comparable(Params.read(DIGITS), CPU, batch_size=4)
-    changes = {"profile": {"images": 2, "batch_size": 25}, "schedule": {"timesteps": 30}}
-    return read.model_copy(
-        update={name: getattr(read, name).model_copy(update=change) for name, change in changes.items()}
-    )
-
-
 def long() -> Params:
     return training.comparable(Params.read(DIGITS), CPU, batch_size=4)
 
 
-#: Every benchmark in small, and the figure that it is about.
-SMALL: dict[str, tuple[Callable[[], Any], str]] = {
-    "training": (lambda: training.measure(long(), CPU, 1, 1), "ratio"),
-    "passes": (lambda: training.measure_beside_passes(training.transformer(long()), CPU, 1, 1), "time_over_passes"),
-    "utilisation": (lambda: training.utilisation(long(), CPU, 1, 1, 64, 1), "utilisation"),
-    "pipelines": (lambda: sampling.pipelines(long(), CPU, 3, 2, 1), "ratio"),
-    "experts": (lambda: sampling.measure(sampling.untrained(long(), CPU), [500, 20], 2, 2, 1), "experts_pruned"),
-    "profile": (lambda: profile.measure(params(), CPU, 1), "share"),
-    "data": (lambda: data.measure(long(), CPU, 40, 8, 2, 3, 1), "gathered_per_second"),
-    "shares": (lambda: steps.shares(long(), CPU, 2, 1), "shares"),
-    "own_loop": (lambda: steps.own_loop(long(), CPU, 1, 1), "share"),
-    "gradient_surgery": (lambda: steps.gradient_surgery(long(), CPU, 1, 1), "over_none"),
-    "checkpoints": (lambda: steps.checkpoints(long(), CPU, 1, 1), "share"),
-}
+TRIALS = {"cpu": on_cpu(Sizes(CPU, trial=True)), "gpu": on_gpu(Sizes(CPU, trial=True))}
+#: Start engines and programs, and take minutes.
+LONG = ("overhead", "growth")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_a_benchmark_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    measure, figure = SMALL[name]
-    assert measure()[figure]
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        pytest.param(suite, name, marks=[pytest.mark.thorough] if name in LONG else [])
+        for suite, trials in TRIALS.items()
+        for name in trials
+    ],
+)
+def test_a_benchmark_runs(suite: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    before = [*(ROOT / "benchmarks").iterdir()]
+    figures = TRIALS[suite][name]()
+    keep(name, figures, CPU, tmp_path)
+    assert f"| {ROWS[name][0]} | " in table("cpu", tmp_path)
+    assert [*(ROOT / "benchmarks").iterdir()] == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", [MinimalLoop, EDMLoop])
+def test_the_loops_that_ours_is_measured_against_learn(loop: type[Loop]) -> None:
+    params = long()
+    torch.manual_seed(0)
+    trained = loop(training.network(params, CPU), training.random_images(params)[:1], params.training, CPU)
+    before = [one.clone() for one in trained.average]
+    losses = []
+    for _ in range(90):
+        trained.run(1)
+        losses.append(trained.loss.item())
+    assert sum(losses[-30:]) < sum(losses[:30])
+    assert all(not torch.equal(one, other) for one, other in zip(before, trained.average, strict=True))
 
 
 @pytest.mark.slow
@@ -94,7 +98,7 @@ def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> 
 
 
 def test_every_benchmark_has_a_row_and_an_unknown_one_is_one_line() -> None:
-    assert {*on_cpu(CPU), *on_gpu(torch.device("cuda"))} == set(ROWS)
+    assert {name for trials in TRIALS.values() for name in trials} == set(ROWS)
     refused = CliRunner().invoke(main, ["--only", "nothing"])
     assert refused.exit_code == 1
     assert refused.output.startswith("Error: --only nothing: no such benchmark; allowed: training_digits, ")
