@@ -1,11 +1,11 @@
 """Pruned networks: what the library asks of a kind of network to prune it, and rebuilding one from its record.
 
 A program that only meets unpruned models depends on none of this. A further prunable kind is a class in its backbone's
-package and a line in `built_in`.
+package and a function and an entry of `BUILT_IN`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,13 +104,22 @@ def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-p
 _registered: dict[str, PrunableKind] = {}
 
 
-def built_in() -> dict[str, PrunableKind]:
-    """The library's own, by kind."""
-    # Imported when they are asked for, as the backbones are.
-    from unequal.models.backbones.dit.pruning import PrunableDiT
+def unet2d() -> PrunableKind:
+    """diffusers' U-Net."""
     from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 
-    return {one.kind: one for one in (PrunableUNet2D(), PrunableDiT())}
+    return PrunableUNet2D()
+
+
+def dit() -> PrunableKind:
+    """DiT's transformer."""
+    from unequal.models.backbones.dit.pruning import PrunableDiT
+
+    return PrunableDiT()
+
+
+#: The library's own, by kind; each is imported when it is asked for, as the backbones are.
+BUILT_IN: dict[str, Callable[[], PrunableKind]] = {"unet2d": unet2d, "dit": dit}
 
 
 def register(prunable: PrunableKind) -> None:
@@ -120,10 +129,13 @@ def register(prunable: PrunableKind) -> None:
 
 def prunable_kind_of(net: nn.Module) -> PrunableKind:
     """Pruning for the kind of a network. Raises UserError where it cannot be pruned."""
-    kind, known = backbone_of(net).kind, built_in() | _registered
-    if kind not in known:
-        raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {', '.join(known)}")
-    return known[kind]
+    kind = backbone_of(net).kind
+    if kind in _registered:
+        return _registered[kind]
+    if kind not in BUILT_IN:
+        known = ", ".join(BUILT_IN | _registered)
+        raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {known}")
+    return BUILT_IN[kind]()
 
 
 def load_any_model(folder: Path) -> tuple[nn.Module, ModelRecord]:

@@ -6,7 +6,9 @@ records what has finished by `record_finished`, when it begins and when it ends.
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The stage behind all others, which DVC always runs; under Snakemake the main process does its work.
 ALWAYS = "code"
+#: Stands for no value, where None is one.
+MISSING = object()
 
 
 def stages_of(graph: Path) -> list["Stage"]:
@@ -41,10 +45,44 @@ def stale_stages(stages: Sequence["Stage"], read_by: Callable[["Stage"], Collect
     """
     makers = {out.def_path: stage.name for stage in stages for out in stage.outs}
     before = {stage.name: {makers[path] for path in read_by(stage) if path in makers} for stage in stages}
-    stale = {stage.name for stage in stages if is_changed(stage)}
+    with settings_read_once():
+        stale = {stage.name for stage in stages if is_changed(stage)}
     while more := {name for name, needed in before.items() if name not in stale and needed & stale}:
         stale |= more
     return stale
+
+
+@contextmanager
+def settings_read_once() -> Iterator[None]:
+    """Have DVC read each params file once within the block, and look keys up.
+
+    DVC parses the file up to four times for every stage, and walks through all of it for each key.
+    """
+    from dvc.dependency import param
+
+    read = param.read_param_file
+    documents: dict[str, Any] = {}
+
+    def looked_up(fs: Any, path: str, keys: Sequence[str] | None = None, flatten: bool = False) -> Any:
+        if not keys or not flatten:
+            return read(fs, path, keys, flatten)
+        if path not in documents:
+            documents[path] = read(fs, path)
+        values = {key: value_at(documents[path], key) for key in keys}
+        return {key: value for key, value in values.items() if value is not MISSING}
+
+    param.read_param_file = looked_up
+    try:
+        yield
+    finally:
+        param.read_param_file = read
+
+
+def value_at(document: Any, key: str) -> Any:
+    """Return the value at a dotted key of nested mappings, or MISSING."""
+    for part in key.split("."):
+        document = document.get(part, MISSING) if isinstance(document, Mapping) else MISSING
+    return document
 
 
 def is_changed(stage: "Stage") -> bool:
@@ -106,13 +144,15 @@ def write_lock(graph: Path, stages: Sequence["Stage"]) -> None:
     from dvc.utils.serialize import dump_yaml
 
     lock = graph.with_name("dvc.lock")
-    with stages[0].repo.lock:
+    with stages[0].repo.lock, settings_read_once():
         entries: dict[str, Any] = dict(read_yaml(lock)["stages"]) if lock.exists() else {}
         for stage in stages:
             stage.save()
             stage.commit()
             entries |= to_lockfile(stage)
-        dump_yaml(str(lock), {"schema": "2.0", "stages": without_aliases(dict(sorted(entries.items())))})
+        document = {"schema": "2.0", "stages": without_aliases(dict(sorted(entries.items())))}
+        dump_yaml(str(new := lock.with_name("dvc.lock.new")), document)
+        os.replace(new, lock)
 
 
 def without_aliases(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 A network is a `torch.nn.Module` that answers `net(sample, timestep, …)` with an object whose `sample` is the answer
 (see `unequal.settings.condition`). All else that depends on its inside stands in its backbone, except how it is pruned
-(`unequal.models.pruned`). A further kind is a package next to this module and a line in `built_in`.
+(`unequal.models.pruned`). A further kind is a package next to this module, and a function and an entry of `BUILT_IN`.
 
 "FLOPs" in paper 3 are multiply–accumulates of one forward pass of one image, without the two products of attention;
 `count_cost` gives that figure and the one with attention.
 """
 
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,13 +83,22 @@ class Backbone(ABC):
 _registered: dict[str, Backbone] = {}
 
 
-def built_in() -> dict[str, Backbone]:
-    """The library's own, by kind."""
-    # Imported when they are asked for: each brings a large part of diffusers along.
-    from unequal.models.backbones.dit.backbone import DiTBackbone
+def unet2d() -> Backbone:
+    """diffusers' U-Net."""
     from unequal.models.backbones.unet2d.backbone import UNet2DBackbone
 
-    return {backbone.kind: backbone for backbone in (UNet2DBackbone(), DiTBackbone())}
+    return UNet2DBackbone()
+
+
+def dit() -> Backbone:
+    """DiT's transformer."""
+    from unequal.models.backbones.dit.backbone import DiTBackbone
+
+    return DiTBackbone()
+
+
+#: The library's own, by kind; each is imported when it is asked for, since it brings a large part of diffusers along.
+BUILT_IN: dict[str, Callable[[], Backbone]] = {"unet2d": unet2d, "dit": dit}
 
 
 def register(backbone: Backbone) -> None:
@@ -95,25 +106,23 @@ def register(backbone: Backbone) -> None:
     _registered[backbone.kind] = backbone
 
 
-def backbones() -> dict[str, Backbone]:
-    """All kinds."""
-    return built_in() | _registered
-
-
 def backbone_named(kind: str) -> Backbone:
     """The backbone of a kind. Raises UserError where there is none."""
-    known = backbones()
-    if kind not in known:
-        raise UserError(f"network.kind: '{kind}' is unknown; allowed: {', '.join(known)}")
-    return known[kind]
+    if kind in _registered:
+        return _registered[kind]
+    if kind not in BUILT_IN:
+        raise UserError(f"network.kind: '{kind}' is unknown; allowed: {', '.join(BUILT_IN | _registered)}")
+    return BUILT_IN[kind]()
 
 
 def backbone_of(net: nn.Module) -> Backbone:
     """The backbone of a network. Raises UserError where it is of no kind that is known."""
-    for backbone in backbones().values():
-        if isinstance(net, backbone.module):
+    kinds = BUILT_IN | _registered
+    # A network of a built-in kind has most often been made by that kind, which is imported then.
+    for kind in sorted(kinds, key=lambda one: f"{__package__}.{one}.backbone" not in sys.modules):
+        if isinstance(net, (backbone := backbone_named(kind)).module):
             return backbone
-    raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(backbones())}")
+    raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(kinds)}")
 
 
 def build_network(network: Network, spec: ModelSpec) -> nn.Module:

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
-from unequal.models.backbones.dit.exchange import check_pretrained, export, load_pretrained
 from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import DiT
@@ -25,10 +24,14 @@ class DiTBackbone(Backbone):
 
     def load_pretrained(self, network: DiT, spec: ModelSpec) -> DiffusionTransformer:
         """Load a folder of diffusers, or a file of DiT or SiT."""
+        from unequal.models.backbones.dit.exchange import load_pretrained
+
         return load_pretrained(network, spec, config_for(network, spec))
 
     def check_pretrained(self, network: DiT, spec: ModelSpec) -> None:
         """Check the scheduler next to it, or whose code trained it."""
+        from unequal.models.backbones.dit.exchange import check_pretrained
+
         check_pretrained(network, spec)
 
     def config(self, net: DiffusionTransformer) -> dict[str, Any]:
@@ -46,6 +49,8 @@ class DiTBackbone(Backbone):
 
     def export(self, net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
         """Write a DiTPipeline, or for a flow the transformer next to its scheduler."""
+        from unequal.models.backbones.dit.exchange import export
+
         export(net, spec, target, autoencoder)
 
 

@@ -12,10 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 import torch
-from diffusers.models.embeddings import get_2d_sincos_pos_embed, get_timestep_embedding
-from diffusers.models.modeling_outputs import Transformer2DModelOutput
 from torch import Tensor, nn
 from torch.nn import functional
+
+from unequal.models.lazy_imports import without
+
+# As for the U-Net: the compiler is imported where something is compiled.
+with without("torch._dynamo"):
+    from diffusers.models.embeddings import get_2d_sincos_pos_embed, get_timestep_embedding
+    from diffusers.models.modeling_outputs import Transformer2DModelOutput
 
 #: Sines and cosines that encode the timestep.
 FREQUENCIES = 256
