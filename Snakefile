@@ -23,6 +23,7 @@ from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
+from unequal.report.captions import CAPTIONS
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
@@ -106,6 +107,9 @@ HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower()
 GPUS = machine_gpus() if HAS_GPU and not ON_CLUSTER and RUNTIME["device"] != "cpu" else []
 if "local_gpu" not in workflow.resource_settings.resources:
     workflow.register_resource("local_gpu", max(1, len(GPUS)))
+# The folder of a page's pictures, and how Snakemake's report captions each.
+PICTURES, CAPTION = "pictures", os.path.join(workflow.basedir, "unequal/report/caption.rst")
+config["captions"] = CAPTIONS
 # Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
 MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 
@@ -132,7 +136,13 @@ def inputs(stage):
 
 
 def outputs(stage):
-    return [out.def_path if Path(out.def_path).suffix else directory(out.def_path) for out in stage.outs]
+    """List a stage's outputs; pages and pictures go into `snakemake --report`."""
+    for path in (out.def_path for out in stage.outs):
+        place = path if Path(path).suffix else directory(path)
+        if Path(path).name == PICTURES:
+            shown = {"patterns": ["{name}.png"], "labels": {"picture": "{name}"}, "caption": CAPTION}
+            place = report(place, category="Pictures", **shown)
+        yield report(place, category="Page", labels={"page": path}) if Path(path).name == "report.html" else place
 
 
 def memory(stage):
@@ -180,7 +190,7 @@ for stage in STAGES:
         input:
             list(reasons(stage)),
         output:
-            outputs(stage),
+            list(outputs(stage)),
         params:
             # Shell commands are filled in when they run, long after this loop: they must not name `stage`.
             command=command(stage),

@@ -6,6 +6,7 @@ from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring, write_scores
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
+from unequal.settings.condition import LowResolution
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
 from unequal.settings.strict import StageSettings
 
@@ -23,13 +24,16 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     runtime, precision = run.runtime, settings.sampling.precision
-    experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
+    folder = run.input(f"artifacts/models/{variant}")
+    experts = Ensemble.load(folder, run.device)
     experts = experts.accelerated(precision, runtime.channels_last, runtime.compile)
     experts.record.spec.check_images(data, variant)
     by_profile = settings.sampling.spacing in BY_PROFILE
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor, losses=losses)
     write_scores(scoring, experts, variant)
+    if not isinstance(experts.record.spec.condition, LowResolution):  # which images alone make a sample of
+        run.register(variant, folder, scoring.timesteps(experts), settings.sampling)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.pipeline.commit import commit_tags
 from unequal.pipeline.stage import Run, stage
+from unequal.report.captions import CAPTIONS
 from unequal.report.heads import head_wins
 from unequal.report.overview import against_control, overview, recommend, variants_table
 from unequal.report.page import Drawing, Report, publish
-from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, readiness, sections
+from unequal.report.pipeline_page import TITLE, compare, documents, readiness, sections
 from unequal.report.pipeline_pictures import (
     fid_scatter,
     groups_and_limits,

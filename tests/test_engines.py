@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
@@ -50,6 +51,10 @@ def test_results_can_be_shown(project: Path):
     page = (project / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script src" not in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+    run(project, "snakemake", "--cores", "2", "--report", "report.zip")
+    with ZipFile(project / "report.zip") as archive:
+        (report,) = (name for name in archive.namelist() if name.count("/") == 1 and name.endswith("report.html"))
+        assert "<strong>Slots of equal loss and of equal excess loss.</strong>" in archive.read(report).decode()
 
 
 def test_both_engines_choose_the_same_stages_after_an_edit(project: Path):

@@ -10,18 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mlflow.pyfunc
 import numpy as np
 import pytest
 import yaml
+from diffusers.models.unets.unet_2d import UNet2DModel
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from unequal.files import write_json
+from unequal.models.folder import ModelRecord, save_model
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store
 from unequal.pipeline.tracker import Tracker
+from unequal.randomness import Stream
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.evaluation import Sampling
 from unequal.settings.training import Tracking
 
 ROOT = Path(__file__).parents[2]
@@ -112,17 +118,20 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
     parent, child, client = logged(
         lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
         lambda log: log.tags({"device": "cpu"}),
-        lambda log: log.results({"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1], "no": None}),
+        lambda log: log.results(
+            {"fid": {"mean": 3.0, "n": 8}, "name": "base", "ok": True, "values": [1], "no": None, "seed": 1}
+        ),
         lambda log: [log.picture("samples", np.full((1, 32, 32), step, np.uint8), step) for step in (10, 20)],
         lambda log: log.artifacts([Path("results")]),
         lambda log: log.parent_results({"fid_base": 18.2}),
         lambda log: log.parent_artifacts([Path("results")]),
     )
     assert parent.data.metrics == {"fid_base": 18.2}
-    assert child.data.metrics == {"fid.mean": 3, "fid.sd": 0.5, "loss": 0.05}
+    assert child.data.metrics == {"fid.mean": 3, "loss": 0.05}
     tags = {"mlflow.parentRunId": parent.info.run_id, "stage": "train", "option.recipe": "base", "device": "cpu"}
     assert tags.items() <= child.data.tags.items() and float(child.data.tags["duration_s"]) >= 0
-    assert child.data.params == {"seed": "1"}
+    constants = {"conditions.fid.n": "8", "conditions.name": "base", "conditions.ok": "true"}
+    assert child.data.params == {"seed": "1"} | constants
     assert parent.data.params == {"seed": "1", "training.betas": "[0.9, 0.999]", "training.precision": "fp32"}
     assert {run.info.status for run in (parent, child)} == {"FINISHED"}
     history = client.get_metric_history(child.info.run_id, "loss")
@@ -363,3 +372,23 @@ def test_a_machine_without_git(project: Path, monkeypatch: pytest.MonkeyPatch, l
     _, child, _ = logged()
     assert child.info.status == "FINISHED"
     assert not {"git.dirty", "mlflow.source.git.commit"} & set(child.data.tags)
+
+
+def test_a_registered_model_has_a_signature_and_makes_the_models_samples(
+    project: Path, logged: Logged, tiny_net: Callable[[], UNet2DModel], make_record: Callable[..., ModelRecord]
+) -> None:
+    net = tiny_net()
+    save_model(Path("model"), net, make_record(net))
+    sampling = Sampling(steps=3, spacing="uniform", eta=0.0, clip=True, batch_size=2)
+    _, _, client = logged(*[lambda log: log.register("base", Path("model"), [49, 20, 0], sampling)] * 2)
+    assert len(client.search_model_versions("name='tests-base'")) == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{project / 'mlflow.db'}")
+        loaded = mlflow.pyfunc.load_model("models:/tests-base/1")
+    ensemble = Ensemble.load("model")
+    noise = ensemble.noise_of(range(3), 0, Stream.SAMPLE_START).numpy()
+    expected = ensemble.sample(3, [49, 20, 0], batch_size=2).numpy()
+    assert np.array_equal(loaded.predict(noise), expected)
+    assert loaded.metadata.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
+    with pytest.raises(MlflowException, match="shape"):
+        loaded.predict(noise[:, :, :4])

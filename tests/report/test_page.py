@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from unequal.report.captions import CAPTIONS
 from unequal.report.page import (
     Picture,
     Report,
     render,
 )
-from unequal.report.pipeline_page import CAPTIONS
 from unequal.report.pipeline_tables import scores_and_costs
 from unequal.report.results import Variant
 from unequal.report.statements import Section, Statement

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import numpy as np
@@ -55,6 +55,9 @@ from unequal.processes import threads
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.settings.training import Runtime
 from unequal.workspace import computed_on
+
+if TYPE_CHECKING:
+    from unequal.settings.evaluation import Sampling
 
 #: To be raised when the meaning of resumable states changes: older ones are then not resumed.
 FORMAT = 1
@@ -206,6 +209,11 @@ class Run:
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows as a table, with the columns of the first row."""
         self._tracker.table(name, rows)
+
+    def register(self, name: str, model: Path, timesteps: Sequence[int], sampling: "Sampling") -> None:
+        """Register a model that this stage has read, where the settings say so."""
+        if self.runtime.tracking.register_models:
+            self._tracker.register(name, model, timesteps, sampling)
 
     def sibling_tags(self, stage: str, tags: Mapping[str, Mapping[str, str]]) -> None:
         """Tag executions of another stage in the log, by their option `name`."""

@@ -196,6 +196,10 @@ class Store:
         pixels = image.repeat(factor, 1).repeat(factor, 2).transpose(1, 2, 0)
         self.client.log_image(self.child, pixels, key=name, step=step, synchronous=True)
 
+    def log_conditions(self, content: Mapping[str, Any]) -> None:
+        """Log what figures depend on as params of the child run."""
+        self._log_params(self.child, {"conditions": content})
+
     def log_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log a table of the child run like MLflow's `log_table`, which would append where this is repeated."""
         from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS

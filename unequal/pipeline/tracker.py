@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -25,6 +25,9 @@ from unequal.files import content_hash, files_below
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
 from unequal.pipeline.workdirs import project_root
 from unequal.settings.training import Tracking
+
+if TYPE_CHECKING:
+    from unequal.settings.evaluation import Sampling
 
 #: How long points of curves are gathered before they are sent.
 FLUSH_SECONDS = 1.0
@@ -50,6 +53,7 @@ class Tracker:
         """
         self._tracking = tracking
         self._silent = not active
+        self._settings = {key for key, _ in leaves(execution.settings)}
         self._reported = False
         self._tasks: SimpleQueue[Callable[[Store], None] | None] = SimpleQueue()
         self._points: list[Point] = []
@@ -82,8 +86,25 @@ class Tracker:
             self._flush()
 
     def results(self, content: Mapping[str, Any]) -> None:
-        """Log the numbers of a JSON document, `{"fid": {"mean": 3}}` as `fid.mean`."""
-        self.log(numbers(content), step=0)
+        """Log a JSON document: its measured numbers as figures, `{"fid": {"mean": 3.0}}` as `fid.mean`; counts, texts
+        and truth values, which no training or sampling scatters, as params `conditions.…`."""
+        found = {key: value for key, value in leaves(content) if key not in self._settings}
+        self.log({key: value for key, value in found.items() if isinstance(value, float)}, step=0)
+        constants = {key: value for key, value in found.items() if isinstance(value, bool | int | str)}
+        if constants:
+            self._put(partial(Store.log_conditions, content=constants))
+
+    def register(self, name: str, model: Path, timesteps: Sequence[int], sampling: "Sampling") -> None:
+        """Register a model by its folder, with the timesteps and settings by which it is sampled."""
+        folder = model.absolute()
+
+        def task(store: Store) -> None:
+            from unequal.pipeline.registry import Registration, register
+
+            asked = Registration(f"{store.experiment}-{name}", folder, tuple(timesteps), sampling)
+            register(store.client, store.child, asked)
+
+        self._put(task)
 
     def picture(self, name: str, image: np.ndarray, step: int) -> None:
         """Log an image, uint8 [C, H, W], as one of a series over steps."""
@@ -228,6 +249,7 @@ def quieten(timeout_s: float) -> None:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{max(1, round(timeout_s))}",
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_LOGGING_LEVEL": "CRITICAL",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }.items():

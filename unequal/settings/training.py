@@ -87,6 +87,9 @@ class Tracking(Strict):
     )
     experiment: str = Field(min_length=1)
     artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
+    register_models: bool = Field(
+        default=False, description="register scored models in MLflow's registry, each as <experiment>-<variant>"
+    )
     timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")
 
     @model_validator(mode="after")

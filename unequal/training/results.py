@@ -16,7 +16,7 @@ from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, s
 from unequal.timesteps.partition import stride_of
 from unequal.training.checkpoint import Snapshot
 from unequal.training.loop import Trained
-from unequal.training.train import Outcome
+from unequal.training.train import Outcome, loss_kind
 from unequal.workspace import Workspace, chosen_precision, is_compiled
 
 
@@ -35,7 +35,8 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     if outcome.job.pictures:
         write_pictures(workspace.output(f"artifacts/progress/{flat}"), outcome)
     write_csv(workspace.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
-    final = {"final_loss": lines[-1]["loss"]} if lines else {}
+    kind = loss_kind(outcome.job.recipe, outcome.start.scope)
+    final = {"final_loss": {kind: lines[-1]["loss"]}} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
     workspace.metrics(
         f"results/metrics/train_{flat}.json", final | conditions | computation(workspace, outcome) | measured(outcome)

@@ -4,7 +4,7 @@
 to combine them, which `unequal.training.mixed_prediction` passes in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,8 +29,8 @@ from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding
 from unequal.training.checkpoint import LOG
-from unequal.training.initialisation import Start, warm_start
-from unequal.training.loop import Trained, Trainer
+from unequal.training.initialisation import Scope, Start, warm_start
+from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
 from unequal.training.pictures import COUNT, Pictures, condition_of
 from unequal.workspace import Chunks, Workspace, chosen_precision
@@ -38,6 +38,8 @@ from unequal.workspace import Chunks, Workspace, chosen_precision
 if TYPE_CHECKING:
     from unequal.training.gradient_surgery import Surgery
 
+#: Figures of the log that mean the same in every training.
+COMPARABLE = {"lr", "momentum", "images_per_second", "mfu", "grad_norm"}
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
 LARGEST_BATCH = 1000
 
@@ -148,7 +150,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         runtime=workspace.runtime,
         images=job.recipe.images - measured,
         work=workspace.work,
-        log=workspace.log,
+        log=log_of(workspace, job, start),
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
@@ -157,6 +159,24 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
     )
     trained = trainer.run()
     return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured), affinity)
+
+
+def log_of(workspace: Workspace, job: TrainingJob, start: Start) -> Log:
+    """The log of a training, in which what its prediction, timesteps and loss weight decide is named by them."""
+    kind = loss_kind(job.recipe, start.scope)
+
+    def log(figures: Mapping[str, float], step: int) -> None:
+        workspace.log({name if name in COMPARABLE else f"{name}/{kind}": one for name, one in figures.items()}, step)
+
+    return log
+
+
+def loss_kind(recipe: Recipe, scope: Scope) -> str:
+    """Name what a loss is of: the prediction, the density over timesteps, the draw, and the weight."""
+    inside = f" {scope.range.first}-{scope.range.last}" if recipe.sampler.density == "slot" else ""
+    draw = "" if recipe.sampler.draw == "independent" else f" {recipe.sampler.draw}"
+    weight = "" if recipe.loss_weight.kind == "none" else f"/{recipe.loss_weight.kind}"
+    return f"{recipe.prediction}/{recipe.sampler.density}{inside}{draw}{weight}"
 
 
 def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> Pictures | None:

@@ -16,11 +16,12 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
+from unequal.report.captions import CAPTIONS
 from unequal.report.comparisons import Comparison, fid_differences, in_order, pairings
 from unequal.report.drawing import picture_grid
 from unequal.report.formatting import label, with_prefix
 from unequal.report.page import Drawing, Report, Table, publish
-from unequal.report.pipeline_page import CAPTIONS, heading_and_lead
+from unequal.report.pipeline_page import heading_and_lead
 from unequal.report.pipeline_pictures import groups_and_limits
 from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
 from unequal.report.pipeline_tables import fid_rows, groups_table, losses_table, reference_row, scores_and_costs

@@ -1,0 +1,64 @@
+"""Captions of the pipeline's pictures: the page shows them, and Snakemake's report."""
+
+#: Picture → heading and caption, in the order of the page.
+CAPTIONS = {
+    "training_curves": (
+        "Training curves",
+        "Loss over the images of each training, as its log has it: weighted by its recipe, over the timesteps that it "
+        "draws. Curves of different samplers and ranges are not comparable in height.",
+    ),
+    "progress": (
+        "Samples during the training",
+        "What the base's averaged weights make of the same noises, a row a point of the training.",
+    ),
+    "loss_profile": (
+        "Loss over timesteps",
+        "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
+        "The optimal-denoiser loss is the least that any network can reach on the training images, by memorizing them; "
+        "for held-out images it is no bound. Near the data it falls below the picture. Shaded and numbered: slots.",
+    ),
+    "loss_spaces": (
+        "Losses in three spaces",
+        "The same losses as mean squared errors of ε, of v and of x0, which differ by a factor of the timestep alone. "
+        "The base on training and held-out images, the optimal-denoiser loss and the excess of the training loss over "
+        "it, ± 1 standard error; grey: training losses of the other models. The picture ends far below the base.",
+    ),
+    "slots": (
+        "Slots of equal loss and of equal excess loss",
+        "Either set splits all timesteps into ranges with the same sum of the base's training loss, or of its excess "
+        "over the optimal-denoiser loss: the loss that training can still remove.",
+    ),
+    "loss_changes": (
+        "What further training changed",
+        "Training loss of every further model as a multiple of the base's, on the same images and noise, with ± 1 "
+        "paired standard error for models of all timesteps. The thick part of a slot model's line is its own slot.",
+    ),
+    "interference": (
+        "Interference of slots",
+        "Change of a slot's summed training loss after fine-tuning the base on one slot, in percent ± standard error "
+        "of paired draws. Framed: the fine-tuned slot. Blue is lower loss, red is higher.",
+    ),
+    "samplers": (
+        "Timestep samplers",
+        "How often each recipe draws a timestep, as a multiple of uniform drawing.",
+    ),
+    "head_wins": (
+        "Which head wins at which timestep",
+        "Share of the training images at which each of the three heads has the smallest error, by the rule of "
+        "`mixing.train`: of x0, or its own loss (`best_native`, paper 1's rule). Only the winner of an image learns "
+        "from it, unless all heads are balanced. White: no image came.",
+    ),
+    "groups": (
+        "Groups of timesteps and their FLOPs",
+        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "
+        "(paper 3, eq. 3), the limit of its group, and the FLOPs of the group's pruned model.",
+    ),
+    "fid_sampling_flops": (
+        "FID against sampling FLOPs",
+        "Mean ± standard deviation over sampling seeds. Multiply–accumulates of all sampling steps of one image.",
+    ),
+    "samples": (
+        "Samples of all variants",
+        "Every column starts from one noise, every row is one variant.",
+    ),
+}
