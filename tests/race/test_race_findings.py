@@ -17,7 +17,7 @@ from unequal.race.showing import lines
 from unequal.race.standing import Candidate
 from unequal.race.training import with_measured_slots
 from unequal.settings.race import Race
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.schedule import BetaSchedule, FlowSchedule
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import Partition
@@ -104,6 +104,15 @@ def test_the_recipe_of_an_arm_over_slots_names_those_of_the_control() -> None:
     assert validate(Recipe, recipe, TINY).sampler.needs == ()
 
 
+def test_the_recipe_of_experts_is_a_base_and_a_training_for_each_group() -> None:
+    race = tiny(finals=None, whole={"keep": 1, "seeds": [0, 1], "lower_rate": True})
+    results = {Candidate("experts", 1.0): {0: 2.0, 1: 2.0}, UNIFORM: {0: 3.0, 1: 3.0}}
+    found = recipe_document(Standing(race, {"whole": results}, False, {}, "ddim", None))
+    assert found["groups"] == {"ids": [0, 1], "kind": "snr", "min_ratio": 0.5}
+    assert [one["images"] for one in found["recipes"].values()] == [640, 320]
+    assert validate(RangeRecipe, found["recipes"]["expert"], TINY).optimizer.warmup_images == 32
+
+
 def test_without_the_controls_slots_the_arm_over_them_has_collapsed() -> None:
     with pytest.raises(Diverged, match="the control's first training has no slots"):
         with_measured_slots(tiny().recipe_of("slots"), {"collapsed": "loss is infinite", "slots": None})
@@ -113,8 +122,8 @@ def test_show_lists_every_rung_and_what_comes_next() -> None:
     text = "\n".join(lines(standing()))
     assert "short at 0.25 of the images" in text
     assert "next: confirm, 4 trainings" in text
-    # So far 7 whole trainings' worth in 70 min, of 14 in all: 40 min for 4 more, 70 min for 7.
-    timed = replace(standing(), seconds={"short": (1200.0, 0.0), "whole": (1800.0, 0.0), "finals": (1200.0, 0.0)})
+    # So far 7.5 whole trainings' worth in 75 min, of 14.5 in all: 40 min for 4 more, 70 min for 7.
+    timed = replace(standing(), seconds={"short": (1500.0, 0.0), "whole": (1800.0, 0.0), "finals": (1200.0, 0.0)})
     assert "about 40 min of one device by what trainings have taken; to the end at most 1.2 h" in [*lines(timed)][-1]
 
 

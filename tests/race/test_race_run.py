@@ -47,7 +47,7 @@ def test_the_graph_of_a_bracket_resolves(folder: Path) -> None:
     course = rungs(race, {SHORT: results})
     BRACKET.write_text(bracket_text(bracket(race, course)), encoding="utf-8")
     stages = {stage.name: stage for stage in stages_of(GRAPH)}
-    assert len(stages) == 2 * (8 + 2) + 2 + 1 + 1
+    assert len(stages) == 2 * (10 + 2) + 2 + 1 + 1
     waits_for = {name: [dep.def_path for dep in one.deps] for name, one in stages.items()}
     assert "artifacts/race/models/short/uniform_x1_block_100" in waits_for["profile_control@control"]
     over_slots = {name for name, paths in waits_for.items() if SLOTS in paths}

@@ -35,14 +35,17 @@ def test_the_tiny_race_is_sound() -> None:
     assert params.race.recipe_of("min_snr").loss_weight.kind == "min_snr"
     assert params.race.recipe_of("uniform") == params.race.recipe
     assert sorted(params.placed_recipes) == [
-        f"race.arms.{name}" for name in ("explodes", "min_snr", "slots", "uniform")
+        f"race.arms.{name}" for name in ("experts", "explodes", "min_snr", "slots", "uniform")
     ]
 
 
 @pytest.mark.parametrize(
     ("edits", "says"),
     [
-        ({"race__control": "plain"}, "control: 'plain' is no arm; there is: uniform, min_snr, slots, explodes"),
+        (
+            {"race__control": "plain"},
+            "control: 'plain' is no arm; there is: uniform, min_snr, slots, experts, explodes",
+        ),
         ({"race__short__seeds": [0]}, "seeds: 0 stands twice"),
         ({"race__confirm": {"seeds": [200, 201], "further": [200]}}, "seeds: 200 stands twice"),
         ({"race__finals": None}, "whole.seeds: [0]; whole and finals need 2 seeds or more"),
@@ -58,6 +61,9 @@ def test_the_tiny_race_is_sound() -> None:
             {"race__arms__min_snr": {"average": {"kind": "exponential", "decay": 0.99}}},
             "arms.min_snr.average: exponential, of a fixed horizon",
         ),
+        ({"race__arms__experts__experts__count": 6}, "race.arms.experts.experts: 320 images leave 26 to the base or"),
+        ({"race__arms__experts__experts__count": 60}, "race.arms.experts.experts: 60 groups of 50 timesteps"),
+        ({"race__arms__experts__sampler": {"density": "slots"}}, "arms.experts.experts: of the control, with a batch"),
         ({"race__slots": None}, "arms.slots.sampler: density 'slots' needs the control's slots; allowed: race.slots"),
         ({"race__control": "slots"}, "arms.slots.sampler: density 'slots' needs the control's slots"),
         ({"race__slots__count": 51}, "race.slots.count: 51; at most schedule.timesteps, 50"),
@@ -65,7 +71,7 @@ def test_the_tiny_race_is_sound() -> None:
         ({"race__arms__min_snr": {"sampler": {"density": "slot"}}}, "arms.min_snr: allowed: one head, all timesteps"),
         ({"race__recipe__optimizer__decay": "constant"}, "arms.uniform.optimizer.decay: 'constant'; a race judges"),
         ({"race__arms__min_snr": {"weight": {}}}, "race.arms.min_snr.weight: unknown key; allowed here: images,"),
-        ({"race__whole__keep": 4}, "whole.keep: 4 arms besides the control; there are 3"),
+        ({"race__whole__keep": 5}, "whole.keep: 5 arms besides the control; there are 4"),
         ({"race__finals__keep": 2}, "finals.keep: 2 arms besides the control; whole trainings keep 1"),
         ({"race__short": None}, "whole.keep: 1 without short trainings"),
         ({"race__rates": [1, 1]}, "rates: [1.0, 1.0] names one twice"),
@@ -93,7 +99,7 @@ def test_shipped_arms_fit_together(schedule: str) -> None:
     params = Params.read(Path("params.yaml"))
     other = params.schedule if schedule == "linear" else Params.read(Path("presets/own-images-flow.yaml")).schedule
     recipe = params.recipes["base"]
-    fits, left_out = fitting(recipe, other)
+    fits, left_out = fitting(recipe, other, 128)
     assert {"uniform", "logit_normal", "min_snr", "p2", "info_noise", "learned_uncertainty", "curriculum"} <= set(fits)
     assert ("speed" in left_out) == (schedule == "flow")
     assert ("predicts_v_prediction" in fits) == (schedule == "linear")

@@ -36,6 +36,10 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
     standing, params = standing_of(folder), read_raced(folder)
     if not standing.has_whole:
         raise UserError(f"{folder}: only short trainings are judged yet; run `unequal race run` on")
+    if standing.race.arms[standing.bet.arm].experts is not None:
+        raise UserError(
+            f"{folder}: the best bet is a set of experts; paste the sections of {folder / 'results/race/recipe.yaml'}"
+        )
     if recipe not in params.recipes and params.recipes:
         raise UserError(f"--recipe: '{recipe}'; {folder / PARAMS} has: {', '.join(params.recipes)}")
     bet, sampling = standing.recipe, standing.race.samplings[standing.sampling]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unequal.errors import UserError
-from unequal.settings.race import Arm, first_reason
+from unequal.settings.race import LEAST_SHARE, Arm, first_reason
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import FlowSchedule, Schedule
 from unequal.settings.strict import PARAMS, validate
@@ -51,6 +51,8 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
         "info_noise": ("InfoNoise (2602.18647)", density("info_noise", warmup_images=max(1, images // 20))),
         "learned_uncertainty": ("EDM2's learned weight (2312.02696, eq. 14)", weight("learned_uncertainty")),
     }
+    experts = {"kind": "snr", "count": 2, "base_share": 0.5}
+    drawn["experts"] = "two experts by SNR on a base of half of the images (paper 3)", {"experts": experts}
     predictions = ("epsilon", "velocity") if is_flow else ("epsilon", "v_prediction", "velocity")
     others = {name: (f"predicts {name}", {"prediction": name}) for name in predictions}
     return drawn | {f"predicts_{name}": one for name, one in others.items()}
@@ -77,7 +79,9 @@ def weight(kind: str, **keys: Any) -> dict[str, Any]:
     return {"sampler": {"density": "uniform"}} | weight_of(kind, **keys)
 
 
-def fitting(recipe: Recipe, schedule: Schedule) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str]]:
+def fitting(
+    recipe: Recipe, schedule: Schedule, batch_size: int
+) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str]]:
     """Shipped arms that can be trained by a recipe on a schedule, and the others with the reason.
 
     An arm that predicts what the recipe does is left out without a word.
@@ -88,16 +92,19 @@ def fitting(recipe: Recipe, schedule: Schedule) -> tuple[dict[str, tuple[str, di
         if changes.get("prediction") == recipe.prediction:
             continue
         try:
-            check(name, changes, recipe, schedule)
+            check(name, changes, recipe, schedule, batch_size)
             fits[name] = what, changes
         except (UserError, ValueError) as error:
             left_out[name] = first_reason(error)
     return fits, left_out
 
 
-def check(name: str, changes: Mapping[str, Any], recipe: Recipe, schedule: Schedule) -> None:
-    """Raise UserError or ValueError where an arm cannot be trained."""
-    own = validate(Arm, dict(changes), PARAMS).of(recipe)
+def check(name: str, changes: Mapping[str, Any], recipe: Recipe, schedule: Schedule, batch_size: int) -> None:
+    """Raise UserError or ValueError where an arm cannot be trained, also for the least share of the images."""
+    arm = validate(Arm, dict(changes), PARAMS)
+    own = arm.of(recipe)
+    if arm.experts is not None:
+        arm.experts.check(int(LEAST_SHARE * own.images), batch_size, schedule.tables())
     own.check_schedule(schedule.tables())
     schedule.check({name: own.prediction}, learned_variance=False)
 

@@ -106,8 +106,11 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
         for last, rung in zip(before, course, strict=False)
     }
     last_whole = [rung.name for rung in course if rung.name not in (SHORT, CONFIRM, FURTHER)]
+    with_experts = {name: one for name, one in trainings.items() if race.arms[one["arm"]].experts is not None}
     return {
         "trainings": trainings,
+        "single": {name: one for name, one in trainings.items() if name not in with_experts},
+        "experts": with_experts,
         "profiled": {"control": profiled(race, course[0])} if over_slots else {},
         "judged": judged,
         "sampled": {WHOLE: {"after": str(standing_file(last_whole[-1]))}} if choosing else {},

@@ -82,7 +82,7 @@ class Draft:
         recipe = resized(params.recipes[name], whole_images)
         if recipe.optimizer.decay == "constant":
             recipe = recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"decay": "cosine"})})
-        fits, left_out = fitting(recipe, params.schedule)
+        fits, left_out = fitting(recipe, params.schedule, params.training.batch_size)
         return cls(folder / PARAMS, params, recipe, chosen(arms, fits, left_out), left_out, rates, delta)
 
     @property

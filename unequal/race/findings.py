@@ -12,6 +12,7 @@ import numpy as np
 from unequal.files import json_or_none, read_json
 from unequal.race.bracket import SLOTS, measured, plan_of, rungs, training_name
 from unequal.race.claim import Claim, Slope, blocks_for, forecasts, pays_from, worth
+from unequal.race.experts import base_recipe, plan_of_experts
 from unequal.race.judging import claim_document
 from unequal.race.plan import (
     CONFIRM,
@@ -279,6 +280,17 @@ def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
 def recipe_document(standing: Standing) -> dict[str, Any]:
     """The best bet as sections of params.yaml."""
     race, recipe = standing.race, standing.recipe
-    document = recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}
+    experts = race.arms[standing.bet.arm].experts
     sampling = race.samplings[standing.sampling].model_dump(mode="json", exclude_defaults=True)
-    return {"recipes": {"base": document}, "sampling": sampling}
+    if experts is None:
+        return {"recipes": {"base": section(recipe)}, "sampling": sampling}
+    groups = {"ids": list(range(experts.count)), "kind": experts.kind, "min_ratio": experts.groups.min_ratio}
+    plan = plan_of_experts(experts, recipe)
+    a_group = plan.recipe.model_copy(update={"images": plan.recipe.images // experts.count})
+    recipes = {"base": section(base_recipe(experts, recipe)), "expert": section(a_group)}
+    return {"recipes": recipes, "groups": groups, "sampling": sampling}
+
+
+def section(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as it stands in params.yaml."""
+    return recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}

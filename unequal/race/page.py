@@ -7,13 +7,14 @@ from typing import Any
 
 import yaml
 
-from unequal.files import write_bytes
+from unequal.files import read_json, write_bytes
 from unequal.pipeline.stage import Run
+from unequal.race.bracket import measured
 from unequal.race.findings import Standing, called, findings, recipe_document, with_chosen_sampling
 from unequal.race.flags import script_flags
 from unequal.race.pictures import drawings
 from unequal.race.plan import SHORT
-from unequal.race.standing import means
+from unequal.race.standing import Candidate, means
 from unequal.report.formatting import percent, with_prefix
 from unequal.report.page import Report, Table, publish
 from unequal.report.statements import Section, Statement
@@ -26,17 +27,29 @@ RECIPE = "results/race/recipe.yaml"
 def standing_table(standing: Standing) -> Table:
     """A row a candidate and rung, the best first."""
     rows = [
-        (called(one), rung, str(len(results[one])), f"{math.exp(mean):.4g}" if math.isfinite(mean) else "collapsed")
+        (
+            called(one),
+            rung,
+            str(len(results[one])),
+            f"{math.exp(mean):.4g}" if math.isfinite(mean) else "collapsed",
+            parameters(rung, one, min(results[one])),
+        )
         for rung, results in standing.done.items()
         for one, mean in means(results).items()
     ]
     return Table(
         "All candidates",
-        ("candidate", "rung", "trainings", "FID, geometric mean"),
+        ("candidate", "rung", "trainings", "FID, geometric mean", "parameters of all models"),
         rows,
         "Rungs are compared within themselves alone: short trainings see fewer images, and fresh seeds are scored "
         "against the other half of the held-out images where these are enough.",
     )
+
+
+def parameters(rung: str, candidate: Candidate, block: int) -> str:
+    """Parameters that a candidate keeps in memory, experts all together; a dash for a training that collapsed."""
+    known = read_json(measured(rung, candidate, block)).get("parameters")
+    return "–" if known is None else with_prefix(known)
 
 
 def cost_table(standing: Standing) -> Table:
@@ -122,7 +135,8 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) 
         sections.append(Section("Sampling", "", [line]))
     sections.append(Section("What a race does not say", "", honesty(standing)))
     bet = standing.recipe
-    flags = script_flags(bet, schedule)
+    experts = standing.race.arms[standing.bet.arm].experts is not None
+    flags = "# experts: no script accepts them" if experts else script_flags(bet, schedule)
     report = Report(
         title="Race" if standing.ended else "Race, not yet ended",
         lead=found["sentence"],

@@ -59,7 +59,7 @@ def prepare(folder: Path) -> None:
 
 def bracket_of_nothing() -> dict[str, dict[str, str]]:
     """A bracket without trainings."""
-    return {"trainings": {}, "profiled": {}, "judged": {}, "sampled": {}, "reported": {}}
+    return {"trainings": {}, "single": {}, "experts": {}, "profiled": {}, "judged": {}, "sampled": {}, "reported": {}}
 
 
 def carry_out(

@@ -252,7 +252,7 @@ class Raced(Scored):
     def race_can_be_run(self) -> Self:
         """The race fits the other sections."""
         if self.race is not None:
-            self.race.check_within(self.training, self.schedule.timesteps, self.network.pretrained)
+            self.race.check_within(self.training, self.schedule.tables(), self.network.pretrained)
         return self
 
 

@@ -5,7 +5,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
 from unequal.settings.evaluation import BY_PROFILE, Sampling
+from unequal.settings.groups import SeveralGroups
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Conflicts, Optimizer, Recipe
 from unequal.settings.samplers import AnySampler, OverSlots
@@ -18,6 +21,32 @@ from unequal.timesteps.partition import Partition
 LEAST_SHARE = 1 / 8
 #: Whole trainings of an arm, one a seed, without which nothing is known of their scatter.
 LEAST_BLOCKS = 2
+
+
+class Experts(Strict):
+    """Experts on a base of the same recipe: together they see the images that the base leaves, in equal parts.
+
+    None is pruned, so that they cost the training FLOPs of any arm.
+    """
+
+    kind: Literal["snr", "timestep_clusters", "log_snr_clusters"] = Field(
+        description="groups of equal intervals of SNR in dB (paper 3), or of the least spread in t or in log-SNR"
+    )
+    count: int = Field(ge=2, description="groups, each with a model of its own")
+    base_share: float = Field(gt=0, lt=1, description="of the images, for the base")
+
+    @property
+    def groups(self) -> SeveralGroups:
+        """The groups; their limits of FLOPs are for pruning, and here is none."""
+        return SeveralGroups(kind=self.kind, count=self.count, min_ratio=0.5)
+
+    def check(self, images: int, batch_size: int, schedule: NoiseSchedule) -> None:
+        """Raise UserError where there are no such groups, ValueError where a training's images do not suffice."""
+        self.groups.made(schedule)
+        base = int(self.base_share * images)
+        least = min(base, (images - base) // self.count)
+        if least < batch_size:
+            raise ValueError(f"{images} images leave {least} to the base or a group; a batch takes {batch_size}")
 
 
 class Arm(Strict):
@@ -35,9 +64,11 @@ class Arm(Strict):
         description="images an optimizer step; null: as in `training`; another rules short trainings out",
     )
 
+    experts: Experts | None = Field(default=None, description="trained on a base of the recipe; null: one model")
+
     def of(self, recipe: Recipe) -> Recipe:
         """The arm's recipe. Raises ValueError where the choices do not fit together."""
-        own = {name: getattr(self, name) for name in type(self).model_fields if name != "batch_size"}
+        own = {name: getattr(self, name) for name in type(self).model_fields if name in Recipe.model_fields}
         changes = {name: value for name, value in own.items() if value is not None}
         return Recipe(**({name: getattr(recipe, name) for name in recipe.model_fields_set} | changes))
 
@@ -114,8 +145,9 @@ class Race(Strict):
         """δ in ln(FID)."""
         return self.endpoint["fid"]
 
-    def check_within(self, training: Training, timesteps: int, pretrained: str | None) -> None:
+    def check_within(self, training: Training, schedule: NoiseSchedule, pretrained: str | None) -> None:
         """Raise ValueError where a race cannot be run with the other sections of its file."""
+        timesteps = schedule.timesteps
         if pretrained is not None:
             raise ValueError(f"network.pretrained: '{pretrained}'; arms of a race begin with fresh weights: null")
         if self.short is not None and isinstance(training.average, ExponentialAverage):
@@ -129,6 +161,14 @@ class Race(Strict):
                 raise ValueError(
                     f"race.samplings.{name}: allowed: a spacing without a profile, no guidance, and no learned variance"
                 )
+
+        images = round((self.short.share if self.short else 1) * self.recipe.images)
+        for name, arm in self.arms.items():
+            try:
+                if arm.experts is not None:
+                    arm.experts.check(images, training.batch_size, schedule)
+            except (UserError, ValueError) as error:
+                raise ValueError(f"race.arms.{name}.experts: {error}") from None
 
     @model_validator(mode="after")
     def control_is_an_arm(self) -> Self:
@@ -197,15 +237,21 @@ class Race(Strict):
             raise ValueError(
                 f"arms.{name}.sampler: density '{recipe.sampler.density}' needs a profile, and fresh weights have none"
             )
+        arm = self.arms[name]
+        if arm.experts is not None and (name == self.control or arm.batch_size is not None or draws_from_slots(recipe)):
+            raise ValueError(
+                f"arms.{name}.experts: of the control, with a batch_size of their own, or after slots of the control; "
+                "allowed: none of these"
+            )
         if recipe.optimizer.decay == "constant":
             raise ValueError(
                 f"arms.{name}.optimizer.decay: 'constant'; a race judges trainings that have ended: cosine or linear"
             )
         if self.short is None:
             return
-        if self.arms[name].batch_size is not None:
+        if arm.batch_size is not None:
             raise ValueError(
-                f"arms.{name}.batch_size: {self.arms[name].batch_size}; learning curves of unequal batches cross, so "
+                f"arms.{name}.batch_size: {arm.batch_size}; learning curves of unequal batches cross, so "
                 "short trainings mislead; allowed with race.short: null"
             )
         if isinstance(recipe.average, ExponentialAverage):

@@ -1,0 +1,39 @@
+"""Train an arm of experts at a rate: a base from the weights of a block, and a model for each group of timesteps."""
+
+from unequal.data.prepared import PreparedData
+from unequal.errors import Diverged
+from unequal.files import write_json
+from unequal.pipeline.stage import Run, stage
+from unequal.race.experts import train_experts
+from unequal.race.results import COLLAPSED
+from unequal.race.training import ArmSettings, recipe_at
+
+
+@stage(ArmSettings)
+def main(
+    run: Run,
+    settings: ArmSettings,
+    rung: str,
+    arm: str,
+    rate: str,
+    block: int,
+    share: str,
+    name: str,
+    after: str,
+) -> None:
+    """Train an arm of experts."""
+    run.input(after)
+    data = PreparedData.open(run.input("artifacts/data"))
+    folder = run.output(f"artifacts/race/models/{rung}/{name}")
+    recipe = recipe_at(settings.arm.of(settings.recipe), float(rate), float(share))
+    try:
+        costs = train_experts(run, settings, recipe, data, f"race/{rung}/{name}", block, folder)
+    except Diverged as error:
+        reason = str(error).partition(";")[0]
+        write_json(folder / COLLAPSED, {"reason": reason})
+        costs = {"collapsed": reason}
+    run.metrics(f"results/race/trainings/{rung}/{name}.json", costs)
+
+
+if __name__ == "__main__":
+    main()
