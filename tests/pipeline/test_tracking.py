@@ -392,3 +392,14 @@ def test_a_registered_model_has_a_signature_and_makes_the_models_samples(
     assert loaded.metadata.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
     with pytest.raises(MlflowException, match="shape"):
         loaded.predict(noise[:, :, :4])
+
+
+def test_a_stage_tags_executions_of_another_by_their_name(project: Path) -> None:
+    for name in ("first", "second"):
+        execution = StageExecution("train_arm", {"name": name}, {"seed": 1}, SETTINGS)
+        Tracker(Tracking(**TRACKING), execution).finish("FINISHED")
+    judge = Tracker(Tracking(**TRACKING), StageExecution("judge_rung", {"rung": "short"}, {"seed": 1}, SETTINGS))
+    judge.sibling_tags("train_arm", {"second": {"fate": "out"}})
+    judge.finish("FINISHED")
+    found = [run.data.tags for run in runs(project)[1] if run.data.tags["stage"] == "train_arm"]
+    assert {tags["option.name"]: tags.get("fate") for tags in found} == {"first": None, "second": "out"}

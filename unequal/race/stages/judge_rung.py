@@ -43,8 +43,13 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
     document = standing_document(settings.race, done, collapsed, following)
     run.table("standing", document["standing"])
     fates = {(one["arm"], one["rate"]): {"fate": one["fate"]} for one in document["standing"]}
-    names = {training_name(one, block): fates[one] for one in current.candidates for block in current.blocks}
-    run.sibling_tags("train_arm", names)
+    for program, with_experts in (("train_arm", False), ("train_experts", True)):
+        trained = [
+            one for one in current.candidates if (settings.race.arms[one.arm].experts is not None) == with_experts
+        ]
+        run.sibling_tags(
+            program, {training_name(one, block): fates[one] for one in trained for block in current.blocks}
+        )
     headline = {f"{rung}_{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
     run.metrics(f"results/race/standing/{rung}.json", document, headline)
 
