@@ -102,10 +102,7 @@ def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(
     net = network(classes=7, inputs=6, heads=4, multiples=(1, 2), attended=(0, 1), updown=True)
     condition = labelled_low_resolution(4, 7)
     settings = network_settings(
-        pretrained=str(saved(net, tmp_path)),
-        openai=OpenAIFlags(num_heads=4),
-        condition=condition,
-        variance="learned",
+        pretrained=str(saved(net, tmp_path)), openai=OpenAIFlags(num_heads=4), condition=condition, variance="learned"
     )
     spec = spec_of(channels=3, size=16, condition=condition, variance="learned", timesteps=1000)
     denoiser = Denoiser(take_over(settings, spec), spec)

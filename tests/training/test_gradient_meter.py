@@ -1,6 +1,7 @@
 """Measuring gradients of a network over cells: draws by the seed alone, lengths and means of what was drawn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.loss_weights import LearnedClusterUncertainty
 from unequal.settings.recipe import Conflicts, MeasuredGradients, Recipe
-from unequal.settings.training import Training
 from unequal.timesteps.partition import Affinity, Partition, TimestepRange, equal_log_snr, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
@@ -26,7 +26,7 @@ from unequal.training.gradient_meter import AdamMeter, GradientMeter, adam_scale
 from unequal.training.initialisation import Scope, Start
 from unequal.training.objectives import Losses, Objective, OverUncertainty, SingleHead
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, measured_affinity, single_head, surgery_of, train
+from unequal.training.train import measured_affinity, single_head, surgery_of, train
 from unequal.workspace import Chunks
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])
@@ -60,14 +60,11 @@ def test_a_cell_does_not_depend_on_the_others(meter: Callable) -> None:
 def test_lengths_and_means_are_of_the_same_loss(meter: Callable) -> None:
     """With one image and one timestep, single gradients and means differ by the noise alone: E‖g‖² > ‖μ‖² > 0."""
     one, cell = meter(), TimestepRange(10, 10)
-    moments = (
-        GradientMeter(one.net, OBJECTIVE, one.images[:1], folds=4, single_images=64, mean_images=256, seed=0)
-        .sample([cell])
-        .moments()
-    )
+    single = GradientMeter(one.net, OBJECTIVE, one.images[:1], folds=4, single_images=64, mean_images=256, seed=0)
+    moments = single.sample([cell]).moments()
     assert moments.second[0] > moments.products[0, 0] > 0
     generator = np.random.default_rng(5)
-    batch = GradientMeter(one.net, OBJECTIVE, one.images[:1], 4, 4, 4, 0).drawn(cell, 512, generator)
+    batch = single.drawn(cell, 512, generator)
     gradient = torch.autograd.grad(OBJECTIVE(one.net, batch).weighted.mean(), list(one.net.parameters()))
     square = float(sum(part.double().square().sum() for part in gradient))
     assert moments.products[0, 0] == pytest.approx(square, rel=0.2)
@@ -103,9 +100,7 @@ def test_a_training_without_second_moments_is_refused() -> None:
 def test_lengths_are_those_of_scaled_gradients() -> None:
     net = network()
     parameters = list(net.parameters())
-    scales = [
-        torch.rand(one.shape, generator=torch.Generator().manual_seed(number)) for number, one in enumerate(parameters)
-    ]
+    scales = [torch.rand(one.shape, generator=torch.Generator().manual_seed(0)) for one in parameters]
     found = squared_norms_in_both((loss_of(net, seed) for seed in (1, 2)), parameters, scales)
     for column, seed in zip(found.T, (1, 2), strict=True):
         gradient = torch.autograd.grad(loss_of(net, seed), parameters)
@@ -114,15 +109,13 @@ def test_lengths_are_those_of_scaled_gradients() -> None:
         torch.testing.assert_close(column, torch.stack([plain, scaled]))
 
 
-def test_both_metrics_are_of_the_draws_of_the_plain_meter(prepared: PreparedData, tiny_net: Callable) -> None:
-    net, objective = (tiny_net().train().requires_grad_(True), SingleHead("epsilon", NoiseSchedule.linear(50)))
-    meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
-    found = AdamMeter(meter, tuple(torch.full_like(one, 2.0) for one in net.parameters())).samples(CELLS)
-    plain = meter.sample(CELLS)
-    np.testing.assert_allclose(found["raw"].squares, plain.squares, rtol=1e-6)
-    np.testing.assert_allclose(found["raw"].products, plain.products, rtol=1e-6)
-    np.testing.assert_allclose(found["adam"].squares, 4 * plain.squares, rtol=1e-6)
-    np.testing.assert_allclose(found["adam"].products, 4 * plain.products, rtol=1e-6)
+def test_both_metrics_are_of_the_draws_of_the_plain_meter(meter: Callable) -> None:
+    one = meter()
+    found = AdamMeter(one, tuple(torch.full_like(each, 2.0) for each in one.net.parameters())).samples(CELLS)
+    plain = one.sample(CELLS)
+    for metric, factor in (("raw", 1), ("adam", 4)):
+        np.testing.assert_allclose(found[metric].squares, factor * plain.squares, rtol=1e-6)
+        np.testing.assert_allclose(found[metric].products, factor * plain.products, rtol=1e-6)
 
 
 SCHEDULE = NoiseSchedule.linear(50)
@@ -149,9 +142,8 @@ def test_timesteps_that_move_the_same_weights_are_similar(prepared: PreparedData
     found = affinity_of(Weighed(), Answer(), prepared, SCHEDULE, MEASURED, 0)
     assert found.cells == AFFINITY_CELLS
     low = np.arange(len(AFFINITY_CELLS)) < 2
-    np.testing.assert_allclose(
-        found.cosines, low[:, None] == low, atol=1e-3
-    )  # lengths are of other images than products
+    # Lengths are of other images than products.
+    np.testing.assert_allclose(found.cosines, low[:, None] == low, atol=1e-3)
     assert gradient_clusters(found, 2) == Partition([(0, AFFINITY_CELLS[1].last), (AFFINITY_CELLS[2].first, 49)])
 
 
@@ -175,23 +167,16 @@ UNCERTAIN = recipe(
 
 
 @pytest.fixture
-def trained(tmp_path, runtime, prepared, tiny_net, make_record, training_settings) -> Callable:
-    def make(chosen: Recipe, fresh: bool = False) -> tuple[Here, TrainingJob, Start]:
-        net, spec = tiny_net(), spec_of()
-        start = Start(net, spec, Scope.whole(spec), parent=None if fresh else make_record(net))
-        return Here(tmp_path, runtime), TrainingJob("longer", chosen, training_settings(), prepared, 5), start
-
-    return make
+def start(tiny_net: Callable, make_record: Callable) -> Start:
+    net, spec = tiny_net(), spec_of()
+    return Start(net, spec, Scope.whole(spec), parent=make_record(net))
 
 
 @pytest.mark.parametrize("chosen", [SURGERY, UNCERTAIN], ids=["conflicts", "uncertainty"])
-def test_what_is_measured_counts_in_the_budget(trained: Callable, chosen: Recipe):
-    here, job, start = trained(chosen)
-    assert chosen.gradients is not None
-    assert chosen.gradients.cost == 6 * (8 + 4)
-    outcome = train(here, job, start, TimestepSampler(uniform(50)))
-    batch = job.training.batch_size
-    assert outcome.trained.steps == (200 - 72) // batch
+def test_what_is_measured_counts_in_the_budget(here: Here, job_of: Callable, start: Start, chosen: Recipe) -> None:
+    outcome = train(here, job_of(chosen, "longer", batch_size=8), start, TimestepSampler(uniform(50)))
+    # Measuring 6 cells takes 8 + 4 images each.
+    assert outcome.trained.steps == (200 - 72) // 8
     assert outcome.trained.images_seen == 200
     write_results(here, outcome)
     measured = here.figures["results/metrics/train_longer.json"]["gradients"]
@@ -200,9 +185,8 @@ def test_what_is_measured_counts_in_the_budget(trained: Callable, chosen: Recipe
     assert (len(clusters), clusters[0][0], clusters[-1][1]) == (3, 0, 49)
 
 
-def test_clusters_go_by_what_was_measured(trained: Callable) -> None:
-    here, job, start = trained(SURGERY)
-    affinity, cost = measured_affinity(here, job, start)
+def test_clusters_go_by_what_was_measured(here: Here, job_of: Callable, start: Start) -> None:
+    affinity, cost = measured_affinity(here, job_of(SURGERY), start)
     assert affinity is not None and cost == 72
     clusters = gradient_clusters(affinity, 3)
     surgery = surgery_of(SURGERY, start.spec, affinity)
@@ -212,21 +196,15 @@ def test_clusters_go_by_what_was_measured(trained: Callable) -> None:
     np.testing.assert_array_equal(objective.uncertainty.members, clusters.members)  # type: ignore[arg-type]
     # Others than those that nothing is measured for.
     assert clusters != equal_log_snr(SCHEDULE, 3)
-    assert measured_affinity(here, TrainingJob("longer", recipe(gradients=None), *rest(job)), start) == (None, 0)
+    assert measured_affinity(here, job_of(recipe(gradients=None)), start) == (None, 0)
 
 
-def rest(job: TrainingJob) -> tuple[Training, PreparedData, int]:
-    return job.training, job.data, job.seed
-
-
-def test_fresh_weights_are_refused(trained: Callable) -> None:
-    here, job, start = trained(SURGERY, fresh=True)
+def test_fresh_weights_are_refused(here: Here, job_of: Callable, start: Start) -> None:
     with pytest.raises(UserError, match=r"^recipes\.longer\.gradients: measured where a model is trained further; thi"):
-        measured_affinity(here, job, start)
+        measured_affinity(here, job_of(SURGERY, "longer"), replace(start, parent=None))
 
 
-def test_a_gradient_that_is_lost_in_noise_is_refused(trained: Callable) -> None:
-    *_, start = trained(SURGERY)
+def test_a_gradient_that_is_lost_in_noise_is_refused() -> None:
     lost = Affinity(AFFINITY_CELLS, np.full((len(AFFINITY_CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
-        surgery_of(SURGERY, start.spec, lost)
+        surgery_of(SURGERY, spec_of(), lost)

@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -14,11 +13,11 @@ import torch
 from here import Here
 from pydantic import TypeAdapter
 from specs import class_labels, recipe_of, spec_of
+from tensors import equal
 from torch import nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.cli.averages import average
-from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert
@@ -34,7 +33,7 @@ from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Mixing, Recipe
 from unequal.settings.samplers import Slot
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import PowerAverage, Runtime
+from unequal.settings.training import PowerAverage
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
@@ -42,10 +41,11 @@ from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.results import trained_record, write_model, write_results
 from unequal.training.three_heads import BalancedHeads
-from unequal.training.train import TrainingJob, batches_of, single_head, take_over, train, train_fresh
+from unequal.training.train import batches_of, single_head, take_over, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
 LINEAR = BetaSchedule(name="linear", timesteps=50)
+SLOT = Slot(density="slot")
 
 
 def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
@@ -54,15 +54,10 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
 
 
 @pytest.fixture
-def run_training(tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable) -> Callable:
-    def run(
-        name: str, start: Start, chosen: Recipe, heads: Any = None, data: PreparedData = prepared, **changes: Any
-    ) -> Here:
-        here = Here(tmp_path / name, runtime)
+def run_training(carried_out: Callable) -> Callable:
+    def run(name: str, start: Start, chosen: Recipe, **changes: Any) -> Here:
         objective = None if chosen.mixing is None else mixed_objective(chosen, chosen.mixing, SCHEDULE)
-        job = TrainingJob(name, chosen, training_settings(**changes), data, 5, objective, heads)
-        write_results(here, train(here, job, start, TimestepSampler(uniform(50))))
-        return here
+        return carried_out(name, chosen, start, objective=objective, **changes)
 
     return run
 
@@ -76,7 +71,7 @@ def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -
     net = tiny_net()
     here = run_training("base", start_of(net), recipe())
     loaded, record = load_model(here.root / "artifacts/models/base")
-    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert equal(loaded.state_dict(), net.state_dict())
     assert (record.steps, record.images_seen, record.seed, record.parent) == (4, 16, 5, None)
     assert record.training_flops == 3 * count_cost(net).macs * 16 == record.total_flops
     assert (record.first, record.last, record.spec, record.backbone) == (0, 49, spec_of(), "unet2d")
@@ -90,14 +85,13 @@ def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -
     assert figures["spec"]["prediction"] == "epsilon"
 
 
-def test_the_settings_make_a_base(tmp_path, runtime, prepared, training_settings, network_settings):
-    job, schedule = TrainingJob("base", recipe(), training_settings(), prepared, 5), LINEAR
+def test_the_settings_make_a_base(tmp_path, runtime, job_of, network_settings):
     first, again = (
-        train_fresh(Here(tmp_path / name, runtime), job, network_settings(), schedule) for name in ("first", "again")
+        train_fresh(Here(tmp_path / name, runtime), job_of(), network_settings(), LINEAR) for name in ("first", "again")
     )
     assert first.start.spec == spec_of()
     weights = first.start.net.state_dict()
-    assert all(torch.equal(value, weights[name]) for name, value in again.start.net.state_dict().items())
+    assert equal(weights, again.start.net.state_dict())
     untrained = Start.fresh(network_settings(), spec_of(), 5).net.state_dict()
     assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
 
@@ -110,8 +104,8 @@ def test_a_recipe_may_have_an_average_of_its_own(run_training: Callable, tiny_ne
         here = run_training(name, start_of(tiny_net()), chosen, average=shared)
         models.append(dict(load_model(here.root / f"artifacts/models/{name}")[0].named_parameters()))
     found, same, other = models
-    assert all(torch.equal(value, same[name]) for name, value in found.items())
-    assert not all(torch.equal(value, other[name]) for name, value in found.items())
+    assert equal(found, same)
+    assert not equal(found, other)
 
 
 def test_averages_for_other_widths_lie_beside_the_model(run_training: Callable, tiny_net: Callable) -> None:
@@ -139,7 +133,7 @@ def test_a_child_inherits_what_its_parent_has_cost(run_training: Callable, tiny_
     folder = here.root / "artifacts/models/experts/group_1"
     loaded, record = load_any_model(folder)
     assert load_removals(folder) == removals
-    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert equal(loaded.state_dict(), net.state_dict())
     assert (record.parent, record.first, record.last, record.group, record.groups) == ("base", 3, 9, 1, 4)
     assert (record.images_seen, record.inherited_images, record.total_images) == (8, 16, 24)
     assert record.macs < parent.macs
@@ -149,43 +143,28 @@ def test_a_child_inherits_what_its_parent_has_cost(run_training: Callable, tiny_
 
 
 @pytest.mark.parametrize("fresh_weights", [False, True])
-def test_the_expert_of_a_group_is_trained_within_a_range(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    make_record: Callable,
-    training_settings: Callable,
-    fresh_weights: bool,
-) -> None:
-    net, removals = tiny_net(), [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
+def test_the_expert_of_a_group_is_trained_within_a_range(tmp_path, here, job_of, tiny_net, make_record, fresh_weights):
+    net, removals, drawn = tiny_net(), [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])], list[int]()
     replay(net, removals)
     save_model(tmp_path / "pruned", net, make_record(net, name="pruned"), removals)
-    chosen = recipe().model_copy(update={"sampler": Slot(density="slot")})
-    job, drawn = TrainingJob("expert", chosen, training_settings(), prepared, 5), list[int]()
-    group, here = NumberedGroup(group=1, first=20, last=29, limit_ratio=1), Here(tmp_path, runtime)
-    with patch("unequal.training.train.batches_of", watching(drawn)):
+    job, group = job_of(recipe_of(sampler=SLOT), "expert"), NumberedGroup(group=1, first=20, last=29, limit_ratio=1)
+
+    def watched(*asked: Any) -> BatchSource:
+        source = batches_of(*asked)
+        drawn.extend(timestep for step in range(4) for timestep in source.timesteps(step).timesteps.tolist())
+        return source
+
+    with patch("unequal.training.train.batches_of", watched):
         outcome = train_expert(here, job, tmp_path / "pruned", group, 3, fresh_weights)
     record = trained_record(outcome)
     assert set(drawn) <= set(range(20, 30))
     assert (record.first, record.last, record.group, record.groups) == (20, 29, 1, 3)
-    assert record.parent == (None if fresh_weights else "pruned")
-    assert record.inherited_images == (0 if fresh_weights else 12)
+    assert (record.parent, record.inherited_images) == ((None, 0) if fresh_weights else ("pruned", 12))
     write_model(tmp_path / "expert", outcome, outcome.start.net, record)
     assert load_removals(tmp_path / "expert") == removals
     # Four small steps leave weights near where they began.
     moved = (outcome.start.net.conv_in.weight - net.conv_in.weight).abs().max()
     assert (moved > 0.02) == fresh_weights
-
-
-def watching(drawn: list[int]) -> Callable:
-    def watched(*asked: Any) -> BatchSource:
-        source = batches_of(*asked)
-        for step in range(4):
-            drawn.extend(source.timesteps(step).timesteps.tolist())
-        return source
-
-    return watched
 
 
 def test_a_child_sees_other_noise_than_its_parent(run_training: Callable, tiny_net: Callable, make_record: Callable):
@@ -228,26 +207,16 @@ def test_a_label_decides_what_is_sampled(run_training: Callable, tiny_net: Calla
     assert (above > below).tolist() == [True, False] * 8
 
 
-@pytest.mark.parametrize(("classes", "found", "said"), [(3, 2, "of 2 classes"), (2, None, "without labels")])
-@pytest.mark.parametrize("made", [train_fresh, take_over])
+@pytest.mark.parametrize(("classes", "known", "said"), [(3, 2, "of 2 classes"), (2, None, "without labels")])
+@pytest.mark.parametrize("start", [train_fresh, take_over])
 def test_other_classes_than_those_of_the_data(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    training_settings: Callable,
-    network_settings: Callable,
-    made: Callable,
-    classes: int,
-    found: int | None,
-    said: str,
-) -> None:
-    data = replace(prepared, facts=prepared.facts | {"labels": found})
+    tmp_path, here, job_of, prepared, tiny_net, network_settings, start, classes, known, said
+):
+    data = replace(prepared, facts=prepared.facts | {"labels": known})
     tiny_net(condition=class_labels(classes)).save_pretrained(tmp_path / "net")
     network = network_settings(condition=class_labels(classes), pretrained=str(tmp_path / "net"))
-    job, schedule = TrainingJob("base", recipe(), training_settings(), data, 5), LINEAR
     with pytest.raises(UserError, match=f"network.condition.classes: {classes}; the data are {said}, allowed: "):
-        made(Here(tmp_path, runtime), job, network, schedule)
+        start(here, job_of(data=data), network, LINEAR)
 
 
 @pytest.mark.parametrize(
@@ -257,43 +226,29 @@ def test_other_classes_than_those_of_the_data(
         (["cat", "dog"], {"0": "cat", "1": "Dog"}, None),
         (["1", "2"], None, "network.pretrained: class 2; the model knows classes 0 … 1"),
         (["cat", "dog"], None, "network.pretrained: class 'cat' has no number that the model says"),
-        (
-            ["cat", "dog"],
-            {"0": "dog", "1": "cat"},
-            "network.pretrained: class 'cat' is its number 1, and number 0 of the",
-        ),
+        (["cat", "dog"], {"0": "dog", "1": "cat"}, "network.pretrained: class 'cat' is its number 1, and number 0 of"),
     ],
 )
 def test_a_pretrained_network_knows_the_classes_by_the_numbers_of_the_data(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    training_settings: Callable,
-    network_settings: Callable,
-    names: list[str],
-    known: dict[str, str] | None,
-    said: str | None,
-) -> None:
+    tmp_path, here, job_of, prepared, tiny_net, network_settings, names, known, said
+):
     data = replace(prepared, facts=prepared.facts | {"classes": names})
     tiny_net(condition=class_labels(2)).save_pretrained(tmp_path / "net")
     if known is not None:
         write_json(tmp_path / "net/classes.json", known)
     network = network_settings(condition=class_labels(2), pretrained=str(tmp_path / "net"))
-    job = TrainingJob("base", recipe(), training_settings(), data, 5)
     if said is not None:
         with pytest.raises(UserError, match=said):
-            take_over(Here(tmp_path, runtime), job, network, LINEAR)
+            take_over(here, job_of(data=data), network, LINEAR)
         return
-    here = Here(tmp_path, runtime)
-    write_results(here, take_over(here, job, network, LINEAR))
+    write_results(here, take_over(here, job_of(data=data), network, LINEAR))
     assert load_record(tmp_path / "artifacts/models/base").classes == tuple(names)
 
 
 def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     start = start_of(tiny_net(heads=3), spec_of("mixed"))
-    here = run_training("mixed", start, recipe("mixed"), lambda net: selected_heads("profile", products))
+    here = run_training("mixed", start, recipe("mixed"), heads=lambda net: selected_heads("profile", products))
     folder = here.root / "artifacts/models/mixed"
     assert load_record(folder).spec.prediction == "mixed"
     heads = load_heads(folder)
@@ -313,13 +268,12 @@ def test_an_unconditional_network_looks_at_no_labels(run_training: Callable, tin
     assert (here.root / weights.format("with")).read_bytes() == (bare.root / weights.format("without")).read_bytes()
 
 
-def test_a_pretrained_base_takes_no_step(tmp_path, runtime, prepared, tiny_net, training_settings, network_settings):
-    here, net = Here(tmp_path, runtime), tiny_net()
+def test_a_pretrained_base_takes_no_step(tmp_path, here, job_of, tiny_net, network_settings):
+    net = tiny_net()
     net.save_pretrained(tmp_path / "net")
-    job, schedule = TrainingJob("base", recipe(), training_settings(), prepared, 5), LINEAR
-    write_results(here, take_over(here, job, network_settings(pretrained=str(tmp_path / "net")), schedule))
+    write_results(here, take_over(here, job_of(), network_settings(pretrained=str(tmp_path / "net")), LINEAR))
     loaded, record = load_model(tmp_path / "artifacts/models/base")
-    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert equal(loaded.state_dict(), net.state_dict())
     assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
     assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
 
@@ -331,34 +285,31 @@ def test_objective_of_balanced_heads() -> None:
     assert (balanced.means.half_life, balanced.tally.budget) == (7, 16)
 
 
-def test_three_heads_need_more_than_a_recipe(run_training: Callable, tiny_net: Callable) -> None:
-    with pytest.raises(UserError, match=r"^prediction 'mixed' of a lacks a way to combine three heads$"):
-        run_training("a", start_of(tiny_net(heads=3), spec_of("mixed")), recipe("mixed"))
+MOST = 1000 * 36
 
 
 @pytest.mark.parametrize(
-    ("heads", "model", "said"),
+    ("model", "prediction", "training", "said"),
     [
-        (3, {"prediction": "mixed"}, "a recipe of prediction 'epsilon' cannot train 'mixed' of base on"),
-        (1, {"autoencoder": "abc"}, "'base' works in other latents than those of the data, or in pixels"),
+        ({"prediction": "mixed"}, "mixed", {}, "prediction 'mixed' of child lacks a way to combine three heads$"),
+        ({"prediction": "mixed"}, "epsilon", {}, "a recipe of prediction 'epsilon' cannot train 'mixed' of base on"),
+        ({"autoencoder": "abc"}, "epsilon", {}, "'base' works in other latents than those of the data, or in pixels"),
+        ({"timesteps": 60}, "epsilon", {}, "the sampler is made for 50 timesteps, the model for 60$"),
+        (
+            {},
+            "epsilon",
+            {"batch_size": MOST + 1},
+            f"training.batch_size: {MOST + 1} of 36 training images; at most {MOST}",
+        ),
     ],
 )
-def test_a_model_of_another_kind_is_not_trained_further(run_training, tiny_net, make_record, heads, model, said):
-    net = tiny_net(heads=heads)
+def test_what_does_not_fit_is_not_trained_further(
+    carried_out, tiny_net, make_record, model, prediction, training, said
+):
+    net = tiny_net(heads=3 if "prediction" in model else 1)
     parent = make_record(net, name="base", **model)
     with pytest.raises(UserError, match=f"^{said}"):
-        run_training("child", replace(start_of(net, parent.spec), parent=parent), recipe("epsilon"))
-
-
-def test_a_batch_of_a_thousand_times_the_images_is_refused(run_training: Callable, tiny_net, prepared):
-    most = 1000 * len(prepared.train)
-    with pytest.raises(UserError, match=rf"^training.batch_size: {most + 1} of 36 training images; at most {most}"):
-        run_training("a", start_of(tiny_net(), spec_of()), recipe(), batch_size=most + 1)
-
-
-def test_a_sampler_for_other_timesteps_is_refused(run_training: Callable, tiny_net: Callable) -> None:
-    with pytest.raises(UserError, match=r"^the sampler is made for 50 timesteps, the model for 60$"):
-        run_training("a", start_of(tiny_net(), spec_of(timesteps=60)), recipe())
+        carried_out("child", recipe(prediction), replace(start_of(net, parent.spec), parent=parent), **training)
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])

@@ -9,7 +9,8 @@ import pytest
 import torch
 from here import Here
 from one_line import refusal
-from specs import recipe_of, spec_of
+from specs import recipe_of
+from tensors import equal
 
 from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import tensor_of
@@ -25,7 +26,6 @@ from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Trainer
 from unequal.training.objectives import SingleHead
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
@@ -49,13 +49,9 @@ def recipe(warm_start: WarmStart = AS_IT_WAS, **changes: Any) -> Recipe:
 
 
 @pytest.fixture
-def trained(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callable:
+def trained(carried_out: Callable) -> Callable:
     def run(name: str, chosen: Recipe, start: Start | None = None) -> Path:
-        here, spec = Here(tmp_path / name, runtime), spec_of()
-        job = TrainingJob(name, chosen, training_settings(), prepared, 5)
-        start = start or Start(tiny_net(), spec, Scope.whole(spec))
-        write_results(here, train(here, job, start, TimestepSampler(uniform(50))))
-        return here.root / f"artifacts/models/{name}"
+        return carried_out(name, chosen, start).root / f"artifacts/models/{name}"
 
     return run
 
@@ -77,17 +73,12 @@ def stretch(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callabl
     return run
 
 
-def assert_equal(one: TrainingState, other: TrainingState) -> None:
-    for found, expected in ((one.weights, other.weights), (one.moments, other.moments)):
-        assert found.keys() == expected.keys()
-        assert all(torch.equal(found[name], expected[name]) for name in expected)
-
-
 @pytest.mark.parametrize("optimizer", [{}, {"name": "sgd", "betas": (0.9, 0.999), "lr": 1e-2}], ids=["adamw", "sgd"])
 def test_two_stretches_that_carry_all_on_are_one(stretch: Callable, optimizer: Any) -> None:
     whole = stretch("whole", 8, **optimizer)
     first = stretch("first", 4, **optimizer)
-    assert_equal(stretch("second", 4, after=4, state=first, **optimizer), whole)
+    second = stretch("second", 4, after=4, state=first, **optimizer)
+    assert equal(second.weights, whole.weights) and equal(second.moments, whole.moments)
     forgetful = stretch("forgetful", 4, after=4, state=replace(first, moments={}), **optimizer)
     assert not torch.equal(forgetful.weights["conv_in.weight"], whole.weights["conv_in.weight"])
 
@@ -114,9 +105,8 @@ def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained: Callab
     average = {name: value.clone() for name, value in start.net.state_dict().items()}
     carried = warm_start(start, recipe(WarmStart(weights=weights, moments=moments)))
     assert (carried is None) == (moments == "fresh")
-    assert carried is None or all(torch.equal(carried[name], value) for name, value in state.moments.items())
-    expected = average if weights == "averaged" else state.weights
-    assert all(torch.equal(value, expected[name]) for name, value in start.net.state_dict().items())
+    assert carried is None or equal(carried, state.moments)
+    assert equal(start.net.state_dict(), average if weights == "averaged" else state.weights)
 
 
 def steps_of(folder: Path) -> set[float]:
@@ -132,10 +122,8 @@ def test_a_training_goes_on_as_its_recipe_says(trained: Callable) -> None:
     assert steps_of(trained("further", recipe(), Start.of_model(carried))) == {12}
 
 
-def test_an_expert_carries_the_moments_of_its_base(tmp_path, runtime, prepared, training_settings, trained):
-    base, here = trained("base", recipe(WarmStart())), Here(tmp_path / "expert", runtime)
-    chosen = recipe(sampler={"density": "slot"})
-    job = TrainingJob("expert", chosen, training_settings(), prepared, 5)
+def test_an_expert_carries_the_moments_of_its_base(here: Here, job_of: Callable, trained: Callable) -> None:
+    base, job = trained("base", recipe(WarmStart())), job_of(recipe(sampler={"density": "slot"}), "expert")
     outcome = train_expert(here, job, base, NumberedGroup(group=0, first=0, last=9, limit_ratio=1.0), 2)
     write_results(here, outcome)
     assert outcome.start.scope.range == (0, 9)

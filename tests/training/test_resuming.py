@@ -1,0 +1,280 @@
+"""Whatever ends a training, it resumes exactly: weights, moments, samplers, objectives and log."""
+
+import errno
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trainer import CPU, LEARNING, OPTIMIZER, SCHEDULE, Changed, broken_at, lines, same_weights
+from tensors import equal
+from torch import Tensor
+
+from unequal.environment import STOPS
+from unequal.errors import UserError
+from unequal.settings.recipe import MomentumDecay, Optimizer
+from unequal.timesteps.densities import curriculum, noise_rate_target
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
+from unequal.training import loop
+from unequal.training.checkpoint import LOG, moments
+from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
+from unequal.training.loop import Log, Trained, Trainer
+from unequal.training.objectives import (
+    ClusterUncertainty,
+    Objective,
+    OverRunningMean,
+    OverUncertainty,
+    SingleHead,
+    Uncertainty,
+)
+from unequal.training.three_heads import BalancedHeads
+
+pytestmark = pytest.mark.slow
+
+Build = Callable
+
+
+class Stop(Exception):
+    """The process is ended from outside."""
+
+
+def stop_at(step: int) -> Log:
+    def log(figures: dict[str, float], now: int) -> None:
+        if now == step:
+            raise Stop
+
+    return log
+
+
+def ends_as_if_never_killed(
+    build: Build, folder: Path, killed_at: int = 6, fresh: dict[str, Callable[[], Any]] | None = None, **chosen: Any
+) -> tuple[Trainer, Trainer, Trained, Trained]:
+    """Assert that a killed and resumed training has the weights, states and log of one that ran through, whose
+    trainer and result are returned with those of the other; `fresh` makes what remembers, anew for each trainer."""
+
+    def trainer(work: str, **more: Any) -> Trainer:
+        return build(work, **more, **{name: make() for name, make in (fresh or {}).items()}, **chosen)
+
+    through = trainer("through")
+    trained = through.run()
+    with pytest.raises(Stop):
+        trainer("killed", log=stop_at(killed_at)).run()
+    resumed = trainer("killed")
+    assert resumed.step == (killed_at - 1) // 4 * 4
+    again = resumed.run()
+    assert same_weights(through, resumed)
+    assert equal(through.objective.state_dict(), resumed.objective.state_dict())
+    assert equal(*(moments(one.optimizer, one.objective) for one in (through, resumed)))
+    assert through.source.sampler.state_dict() == resumed.source.sampler.state_dict()
+    assert lines(folder / "killed") == lines(folder / "through")
+    return through, resumed, trained, again
+
+
+@pytest.fixture
+def ended() -> Iterator[type[Exception]]:
+    def end(*_: object) -> None:
+        raise Stop
+
+    before = {one: signal.signal(one, end) for one in STOPS}
+    yield Stop
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def signalled_at(step: int, number: int) -> Objective:
+    calls = iter(range(1, 1000))
+
+    def signal_process(losses: Tensor) -> Tensor:
+        if next(calls) == step:
+            os.kill(os.getpid(), number)
+        return losses
+
+    return Changed(signal_process)
+
+
+@pytest.mark.parametrize(
+    ("killed_at", "unusual"), [(2, {}), (5, {"runtime_changes": {"channels_last": True}}), (8, {})]
+)
+def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, killed_at: int, unusual: Any) -> None:
+    unusual = unusual | {"dropout": 0.2, "horizontal_flips": True, "log_every": 1}
+    *_, trained = ends_as_if_never_killed(build, tmp_path, killed_at, **unusual)
+    assert (trained.steps, trained.log) == (10, tmp_path / "killed" / LOG)
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_path: Path, name: str) -> None:
+    decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise")
+    plain = {"lr": 2e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
+    rising = ChangingSampler(curriculum(noise_rate_target(SCHEDULE), ramp_images=30, uniform_share=0.1))
+    optimizer = Optimizer(name=name, momentum_decay=decay, **plain)
+    ends_as_if_never_killed(build, tmp_path, optimizer=optimizer, sampler=rising)
+    logged = [line["momentum"] for line in lines(tmp_path / "through")]
+    assert logged == sorted(logged, reverse=True)
+    assert logged[0] > logged[-1] >= 0.1
+
+
+TENTHS = Partition.of_lengths([5] * 10)
+REMEMBERING: dict[str, Callable[[], Objective]] = {
+    "balanced": lambda: BalancedHeads(SCHEDULE, TENTHS, budget=40, half_life=8),
+    "over running mean": lambda: OverRunningMean(SingleHead("epsilon", SCHEDULE), TENTHS, 8, CPU),
+    "over uncertainty": lambda: OverUncertainty(SingleHead("epsilon", SCHEDULE), Uncertainty(SCHEDULE)),
+    "over that of clusters": lambda: OverUncertainty(
+        SingleHead("epsilon", SCHEDULE), ClusterUncertainty(Partition.of_lengths([20, 30]), CPU)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REMEMBERING)
+def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Path, kind: str) -> None:
+    chosen = {"heads": 3} if kind == "balanced" else {"gradient_accumulation": 2}
+    fresh = {"objective": REMEMBERING[kind]}
+    through, _, trained, again = ends_as_if_never_killed(build, tmp_path, fresh=fresh, **chosen)
+    for name, table in trained.statistics.items():
+        np.testing.assert_array_equal(again.statistics[name], table)
+    if kind == "balanced":
+        assert trained.statistics["images"].sum() == 40
+    if isinstance(through.objective, OverUncertainty):
+        assert trained.learned["uncertainty.weight"].abs().min() > 0
+        assert moments(through.optimizer, through.objective).keys() == {
+            f"uncertainty.weight.{name}" for name in ("step", "exp_avg", "exp_avg_sq")
+        }
+        assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
+        u = through.objective.uncertainty.at(torch.arange(50)).detach().numpy()
+        np.testing.assert_allclose(trained.effective_weighting["factors"] * np.exp(u), 1, rtol=1e-6)
+        assert "density" not in trained.effective_weighting
+
+
+@pytest.mark.parametrize("kind", LEARNING)
+@pytest.mark.parametrize("killed_at", [2, 6])
+def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: str, killed_at: int) -> None:
+    def sampler() -> TimestepSampler:
+        learning = LEARNING[kind]()
+        learning.learn(np.arange(50), np.linspace(1, 2, 50))  # warm, so that what is learned shows in the draws
+        return learning
+
+    chosen = {"images": 80, "dropout": 0.2, "gradient_accumulation": 2}
+    through, *_ = ends_as_if_never_killed(build, tmp_path, killed_at, {"sampler": sampler}, **chosen)
+    assert through.source.sampler.state_dict() != sampler().state_dict()
+
+
+@pytest.mark.parametrize("combine", [projected, bargained])
+def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path, combine: Combine) -> None:
+    surgery = Surgery(Partition([(0, 19), (20, 49)]), combine)
+    ends_as_if_never_killed(build, tmp_path, images=60, surgery=surgery, gradient_accumulation=2)
+
+
+def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path: Path) -> None:
+    finished = build(checkpoint_every=100)
+    finished.run()
+    before, again = lines(tmp_path / "work"), build(checkpoint_every=100)
+    assert again.step == again.steps
+    again.run()
+    assert lines(tmp_path / "work") == before
+    assert same_weights(finished, again)
+
+
+@pytest.fixture
+def full_at_the_second_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, write = iter(range(9)), loop.write_checkpoint
+
+    def full(path: Path, saved: Any) -> None:
+        if next(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, saved)
+
+    monkeypatch.setattr(loop, "write_checkpoint", full)
+
+
+def interrupted(build: Build, folder: Path, saved: int, ends: type[Exception], said: str = "", **how: Any) -> None:
+    with pytest.raises(ends, match=said):
+        build("interrupted", **how).run()
+    through, resumed = build("through"), build("interrupted")
+    assert (through.step, resumed.step) == (0, saved)
+    for trainer in (through, resumed):
+        trainer.run()
+    assert same_weights(through, resumed)
+    assert lines(folder / "interrupted") == lines(folder / "through")
+
+
+def test_a_training_resumes_before_a_loss_that_was_no_number(build: Build, tmp_path: Path) -> None:
+    interrupted(build, tmp_path, 4, UserError, "NaN or infinite at step 6", objective=broken_at(6))
+
+
+@pytest.mark.usefixtures("full_at_the_second_state")
+def test_a_disk_that_fills_up_costs_the_steps_since_the_last_state(build: Build, tmp_path: Path) -> None:
+    interrupted(build, tmp_path, 4, OSError, "No space left")
+
+
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize("step", [1, 5])
+def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended, number, step):
+    interrupted(build, tmp_path, step, ended, objective=signalled_at(step, number))
+
+
+@pytest.mark.parametrize("killed_at", [6, 8])
+def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Path, killed_at: int) -> None:
+    # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.
+    chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
+    through, _, trained, again = ends_as_if_never_killed(build, tmp_path, killed_at, **chosen)
+    assert [one.steps for one in trained.averages] == [4, 7, 10]
+    assert [(one.steps, one.images_seen) for one in trained.snapshots] == [(4, 16), (6, 24)]
+    found = [*again.averages, *again.snapshots]
+    for one, other in zip([*trained.averages, *trained.snapshots], found, strict=True):
+        assert equal(one.checkpoint().tensors, other.checkpoint().tensors)
+    # One of the two widths that are stored is that of the training.
+    last = trained.averages[-1].checkpoint().tensors
+    assert all(torch.equal(last[f"width.0.1.{name}"], value) for name, value in through.net.named_parameters())
+    short = build("short", **chosen)
+    for _ in range(6):
+        short.advance()
+    assert equal(trained.snapshots[1].weights(), short.averages.main.state_dict())
+
+
+@pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5}, 4), ({17: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])
+def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(
+    build: Build, tmp_path: Path, milestones: dict[int, float], resumed_at: int
+) -> None:
+    """Without that state it gives the same; a state on the way of the old rate alone is left."""
+    lowered = OPTIMIZER.model_copy(update={"lr_milestones": milestones})
+    with pytest.raises(UserError, match=r"optimizer\.lr_milestones: \{16: 0\.5\} resumes from the last good state"):
+        build("resumed", objective=broken_at(6)).run()
+    resumed, fresh = build("resumed", optimizer=lowered), build("fresh", optimizer=lowered)
+    assert (resumed.step, fresh.step) == (resumed_at, 0)
+    for trainer in (resumed, fresh):
+        trainer.run()
+    assert same_weights(resumed, fresh)
+    assert lines(tmp_path / "resumed") == lines(tmp_path / "fresh")
+    rates = {line["step"]: line["lr"] for line in lines(tmp_path / "fresh")}
+    build("plain").run()
+    factors = {line["step"]: rates[line["step"]] / line["lr"] for line in lines(tmp_path / "plain")}
+    # The rate of a step is that of the images before it, of which there are four a step.
+    expected = {step: np.prod([f for at, f in milestones.items() if at <= 4 * (step - 1)]) for step in factors}
+    assert factors == pytest.approx(expected)
+
+
+SPOILED = {
+    "a digit": lambda log: log.replace(b'"step": 2,', b'"step": 3,'),
+    "no line": lambda log: b"",
+    "half a line more": lambda log: log + b'{"step": 5, "lo',
+    "zeros, as after a power cut": lambda log: b"\x00" * len(log),
+}
+
+
+@pytest.mark.parametrize("spoiled", SPOILED)
+def test_the_log_is_part_of_the_saved_state(build: Build, tmp_path: Path, ended: type[Exception], spoiled: str) -> None:
+    with pytest.raises(ended):
+        build(objective=signalled_at(5, signal.SIGTERM), log_every=2).run()
+    log = tmp_path / "work" / LOG
+    whole = log.read_bytes()
+    assert [json.loads(line)["step"] for line in whole.splitlines()] == [2, 4]
+    log.write_bytes(SPOILED[spoiled](whole))
+    assert log.read_bytes() != whole
+    build(log_every=2).run()
+    assert log.read_bytes().startswith(whole)
+    assert [line["step"] for line in lines(tmp_path / "work")] == [2, 4, 6, 8, 10]
