@@ -10,21 +10,26 @@ import torch
 from diffusers.training_utils import compute_density_for_timestep_sampling
 from hypothesis import given
 from hypothesis import strategies as st
+from one_line import refusal
+from scipy import special
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.errors import UserError
 from unequal.timesteps.densities import (
     DENSITIES,
     Edges,
     Ends,
     beta,
+    beta_cdf,
     cauchy,
     cosmap,
+    expit,
     laplace,
     log_normal,
+    logit,
     logit_normal,
     masses,
     mode,
+    normal_cdf,
     uniform_log_snr,
     uniform_time,
 )
@@ -142,12 +147,8 @@ def test_diffusers_draws_times_from_the_same_densities(
     generator, count = torch.Generator().manual_seed(0), 200_000
     drawn = compute_density_for_timestep_sampling(scheme, count, generator=generator, **options)
     shares = np.histogram(drawn.numpy(), bins=np.linspace(0, 1, 26))[0] / count
-    expected = table(density, Flow(1000)).reshape(25, 40).sum(1)
+    expected = table(density).reshape(25, 40).sum(1)
     np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / count))
-
-
-def test_uniform_time_is_uniform_over_timesteps_of_a_flow() -> None:
-    np.testing.assert_allclose(table(uniform_time, Flow(T, 3.0)), 1 / T)
 
 
 def test_beta_with_parameters_below_one_favours_both_ends() -> None:
@@ -160,9 +161,35 @@ def test_beta_with_parameters_below_one_favours_both_ends() -> None:
 
 @pytest.mark.parametrize("ends", ["open", "closed"])
 def test_a_density_with_no_mass_on_the_grid_is_refused(ends: Ends) -> None:
-    with pytest.raises(UserError) as refusal:
-        table(partial(laplace, mean=60.0), LINEAR, ends=ends)
-    assert str(refusal.value) == (
+    assert refusal(table, partial(laplace, mean=60.0), LINEAR, ends=ends) == (
         "the density has no mass on the grid: next to nothing of it lies between log-SNRs of -10.12 and 9.21, where "
         "schedule 'linear' has its 1000 timesteps"
     )
+
+
+SHARES = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 0.999, 999), [1 - 1e-9, 1.0]])
+
+
+@given(st.floats(0.01, 500), st.floats(0.01, 500))
+def test_the_distribution_function_of_beta_is_scipys(a: float, b: float):
+    assert beta_cdf(SHARES, a, b) == pytest.approx(special.betainc(a, b, SHARES), abs=1e-11)
+
+
+def test_beta_has_closed_forms():
+    assert beta_cdf(SHARES, 1.0, 1.0) == pytest.approx(SHARES, abs=1e-15)
+    assert beta_cdf(SHARES, 0.5, 0.5) == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(SHARES)), abs=1e-11)
+
+
+def test_a_beta_beyond_double_precision_is_refused():
+    said = refusal(beta_cdf, SHARES, 1e13, 1e13)
+    assert said.startswith("Beta(1e+13, 1e+13) is too narrow") and said.endswith("allowed: a and b up to 1e8")
+
+
+def test_the_normal_keeps_its_digits_far_below_the_mean():
+    x = np.linspace(-35, 35, 701)
+    assert normal_cdf(x) == pytest.approx(special.ndtr(x), rel=1e-12)
+
+
+def test_logit_and_expit_undo_each_other_up_to_the_ends():
+    assert expit(logit(SHARES)) == pytest.approx(SHARES, rel=1e-14)
+    assert logit(np.array([0.0, 1.0])).tolist() == [-np.inf, np.inf]

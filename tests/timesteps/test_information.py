@@ -1,12 +1,9 @@
 """InfoNoise: the information of timesteps about an image, against the closed forms of normal data."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -65,17 +62,6 @@ def test_timesteps_are_uniform_until_it_is_warm() -> None:
     np.testing.assert_array_equal(one.importance(), np.ones(1000))
     one.learn(np.array([5]), np.array([np.nan]))  # an image all the same, of which nothing is known
     assert one.probabilities.max() > 0.0015
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_what_was_learned_survives_json(seed: int) -> None:
-    generator, one, other = np.random.default_rng(seed), sampler(warmup_images=10), sampler(warmup_images=10)
-    for _ in range(3):
-        one.learn(generator.integers(1000, size=8), generator.gamma(1.0, size=8))
-    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
-    np.testing.assert_array_equal(one.probabilities, other.probabilities)
-    assert one.probabilities.std() > 0
-    np.testing.assert_array_equal(one.importance(), other.importance())
 
 
 @pytest.mark.parametrize("changed", [{"warmup_images": 0}, {"uniform_share": 1.0}])

@@ -1,23 +1,31 @@
 """Partitions of the timesteps: slots of equal loss and equal intervals of log-SNR, against published figures."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_line import refusal
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.groups import interleaved_groups
 from unequal.timesteps.partition import (
+    Affinity,
     Interleaved,
     Partition,
     TimestepRange,
     TimestepSet,
+    clusters_by_any,
+    distances_between,
     equal_log_snr,
     equal_sums,
+    gradient_clusters,
+    least_cost,
     members_of,
 )
 
@@ -25,6 +33,8 @@ from unequal.timesteps.partition import (
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
 
 
+#: One cell.
+WHOLE = Partition([(0, 9)])
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=20)
 
 
@@ -40,12 +50,9 @@ def test_every_profile_with_the_sums_of_table_1_gives_table_1(seed: int, scale: 
     assert equal_sums(scale * profile_with_equal_sums(TABLE_1, seed), 10) == tuple(TABLE_1)
 
 
-@settings(max_examples=60)
-@given(LENGTHS, st.integers(0, 2**32 - 1))
-def test_any_ranges_come_back_from_a_profile_with_equal_sums(lengths: list[int], seed: int) -> None:
-    ends = np.cumsum(lengths).tolist()
-    ranges = [(end - length, end - 1) for end, length in zip(ends, lengths, strict=True)]
-    assert equal_sums(profile_with_equal_sums(ranges, seed), len(ranges)) == tuple(ranges)
+@pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
+def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
+    assert equal_sums(convert([0.25] * 12), 4) == ((0, 2), (3, 5), (6, 8), (9, 11))
 
 
 @given(st.data())
@@ -65,12 +72,6 @@ def test_slots_are_those_of_the_definition_in_exact_arithmetic(data: st.DataObje
             equal_sums(losses, slots)
 
 
-@pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
-def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
-    assert equal_sums(convert([0.25] * 12), 4) == ((0, 2), (3, 5), (6, 8), (9, 11))
-    assert equal_sums(convert([0.25] * 3), 3) == ((0, 0), (1, 1), (2, 2))
-
-
 @pytest.mark.parametrize(
     ("loss", "slots", "complaint"),
     [
@@ -84,10 +85,7 @@ def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
     ],
 )
 def test_profiles_that_cannot_be_split_are_refused(loss: list[float], slots: int, complaint: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        equal_sums(loss, slots)
-    assert str(refusal.value).startswith(complaint)
-    assert "\n" not in str(refusal.value)
+    assert refusal(equal_sums, loss, slots).startswith(complaint)
 
 
 @given(LENGTHS, st.integers(0, 2**32 - 1))
@@ -132,9 +130,7 @@ def test_every_timestep_has_one_member_in_ranges_and_between_them(lengths: list[
     ],
 )
 def test_timesteps_without_one_member_are_refused(chosen: list[TimestepSet], complaint: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        members_of(chosen, 10, "experts")
-    assert str(refusal.value) == f"experts {[list(one) for one in chosen]} {complaint}"
+    assert refusal(members_of, chosen, 10, "experts") == f"experts {[list(one) for one in chosen]} {complaint}"
 
 
 @given(LENGTHS, st.integers(1, 9))
@@ -157,14 +153,12 @@ def test_parts_of_ranges_keep_their_borders_and_are_as_equal_as_can_be(lengths: 
     ],
 )
 def test_ranges_that_are_no_partition_are_refused(ranges: list[tuple[int, int]], shown: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        Partition(ranges, "slots")
-    assert str(refusal.value) == shown
+    assert refusal(Partition, ranges, "slots") == shown
 
 
 def test_a_partition_of_another_t_is_refused() -> None:
-    with pytest.raises(UserError, match=r"^the slots end at t = 9, the model at t = 19: they are of another T$"):
-        Partition([(0, 9)]).covering(20)
+    said = "the slots end at t = 9, the model at t = 19: they are of another T"
+    assert refusal(Partition([(0, 9)]).covering, 20) == said
 
 
 def test_twenty_clusters_of_equal_log_snr_are_the_known_ones() -> None:
@@ -196,3 +190,55 @@ def test_a_schedule_that_halves_the_odds_has_intervals_of_equal_length() -> None
     cumulative = ratio / (1 + ratio)
     schedule = NoiseSchedule("halving", cumulative.sqrt(), (1 - cumulative).sqrt())
     assert equal_log_snr(schedule, 4).lengths.tolist() == [2, 2, 2, 2]
+
+
+def test_clusters_of_log_snr_are_the_known_ones() -> None:
+    """Those of SNR itself are single timesteps."""
+    snr = NoiseSchedule.linear(1000).snr.numpy()
+    found, cost = least_cost(distances_between(np.log(snr)), 5)
+    assert [one.last for one in found] == [152, 393, 623, 822, 999]
+    assert cost == pytest.approx(781.74, abs=0.005)
+    assert [one.last for one in least_cost(distances_between(snr), 5)[0]] == [0, 1, 4, 17, 999]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_no_partition_costs_less(seed: int, count: int) -> None:
+    distances = np.random.default_rng(seed).normal(size=(9, 9))
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        ranges = pairwise([0, *cuts, 9])
+        return sum(distances[first:end, (first + end - 1) // 2].sum() for first, end in ranges)
+
+    every = list(combinations(range(1, 9), count - 1))
+    found, least = least_cost(distances, count)
+    assert least == pytest.approx(min(map(cost, every)), abs=1e-9)
+    assert cost(tuple(one.first for one in found[1:])) == pytest.approx(least, abs=1e-9)
+    assert (len(found), found.timesteps) == (count, 9)
+
+
+def test_cells_whose_gradients_agree_are_one_cluster() -> None:
+    cells = Partition([(0, 4), (5, 9), (10, 29), (30, 49), (50, 59)])
+    near = np.array([0.0, 0.1, 1.4, 1.5, 1.6])  # directions in a plane
+    cosines = np.cos(near[:, None] - near)
+    assert gradient_clusters(Affinity(cells, cosines), 2) == Partition([(0, 9), (10, 59)])
+
+
+@pytest.mark.parametrize(("lengths", "first"), [([10, 10, 10], (0, 9)), ([10, 1, 100], (0, 10))])
+def test_cells_count_by_their_timesteps(lengths: list[int], first: tuple[int, int]) -> None:
+    """The middle cell is 0.6 of the first one's and 0.9 of the last: with the first it loses 0.4 of its own timesteps,
+    with the last 0.1 of that one's."""
+    cosines = np.array([[1.0, 0.6, 0.6], [0.6, 1.0, 0.9], [0.6, 0.9, 1.0]])
+    assert gradient_clusters(Affinity(Partition.of_lengths(lengths), cosines), 2)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: least_cost(np.zeros((9, 9)), 10), "10 clusters of 9 timesteps; allowed: 1 … 9"),
+        (lambda: gradient_clusters(Affinity(WHOLE, np.eye(2)), 1), "cosines [2, 2] of 1 cells; allowed: one of each"),
+        (lambda: gradient_clusters(Affinity(WHOLE, np.array([[np.nan]])), 1), "lost in noise"),
+        (lambda: clusters_by_any("gradients", NoiseSchedule.linear(50), 2), "need a model to measure these of; allow"),
+    ],
+)
+def test_clusters_that_cannot_be_are_refused(make: Callable[[], object], said: str) -> None:
+    assert said in refusal(make)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_line import refusal
 from scipy import stats
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.timesteps.draws import LowDiscrepancy, Mirrored, Stratified, equal_over
 from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
@@ -18,7 +18,9 @@ from unequal.timesteps.samplers import (
     EasyToHardSampler,
     LossSecondMomentSampler,
     TimestepSampler,
+    WeightedSampler,
     even_over_log_snr,
+    least_variance_density,
     normalised,
     of_length,
     tilt,
@@ -45,47 +47,45 @@ def second_moment(unbiased: bool = False) -> TimestepSampler:
 
 def adaptive() -> TimestepSampler:
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
-    sampler.refresh(lambda timesteps: MOMENTS[slot_of(timesteps)], np.random.default_rng(0))
+    sampler.refresh(lambda timesteps: MOMENTS[SLOTS.of(timesteps)], np.random.default_rng(0))
     return sampler
 
 
-BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
-    "uniform": lambda **kw: TimestepSampler(uniform(T), **kw),
-    "low_discrepancy": lambda **kw: TimestepSampler(uniform(T), **kw, draw=LowDiscrepancy()),
-    "near_noise": lambda **kw: TimestepSampler(normalised(tilt(T, 1.5)), **kw),
-    "near_data": lambda **kw: TimestepSampler(normalised(tilt(T, 0.5)[::-1]), **kw),
-    "slot": lambda **kw: TimestepSampler(within(TimestepRange(10, 24), T), **kw),
-    "loss": lambda **kw: TimestepSampler(normalised(LOSS), **kw),
-    "stratified": lambda **kw: TimestepSampler(equal_over(SLOTS), **kw, draw=Stratified(SLOTS)),
-    "mirrored": lambda **kw: TimestepSampler(normalised(LOSS), **kw, draw=Mirrored(np.arange(T)[::-1])),
-    "loss_second_moment": second_moment,
-    "adaptive": lambda unbiased=True: adaptive(),
-}
-EVERY = pytest.mark.parametrize("kind", BUILDERS)
-#: Kinds in which every timestep can be drawn.
-POSITIVE = [kind for kind in BUILDERS if kind != "slot"]
 t = np.arange(T)
-EXPECTED = {
-    "uniform": np.ones(T),
-    "low_discrepancy": np.ones(T),
-    "near_noise": (t + 0.5) ** 1.5,
-    "near_data": (T - t - 0.5) ** 0.5,
-    "slot": ((t >= 10) & (t <= 24)) * 1.0,
-    "loss": LOSS,
-    "stratified": np.concatenate([np.full(b - a + 1, 1 / (b - a + 1)) for a, b in SLOTS]),
-    "mirrored": LOSS + LOSS[::-1],
-    "loss_second_moment": 0.001 / T + 0.999 * LOSS / LOSS.sum(),
+#: Kind → how one is built, and the weights of its timesteps by the definition.
+SAMPLERS: dict[str, tuple[Callable[..., TimestepSampler], np.ndarray]] = {
+    "uniform": (lambda **kw: TimestepSampler(uniform(T), **kw), np.ones(T)),
+    "low_discrepancy": (lambda **kw: TimestepSampler(uniform(T), **kw, draw=LowDiscrepancy()), np.ones(T)),
+    "near_noise": (lambda **kw: TimestepSampler(normalised(tilt(T, 1.5)), **kw), (t + 0.5) ** 1.5),
+    "near_data": (lambda **kw: TimestepSampler(normalised(tilt(T, 0.5)[::-1]), **kw), (T - t - 0.5) ** 0.5),
+    "slot": (lambda **kw: TimestepSampler(within(TimestepRange(10, 24), T), **kw), ((t >= 10) & (t <= 24)) * 1.0),
+    "loss": (lambda **kw: TimestepSampler(normalised(LOSS), **kw), LOSS),
+    "stratified": (
+        lambda **kw: TimestepSampler(equal_over(SLOTS), **kw, draw=Stratified(SLOTS)),
+        np.repeat(1 / LENGTHS, LENGTHS),
+    ),
+    "mirrored": (
+        lambda **kw: TimestepSampler(normalised(LOSS), **kw, draw=Mirrored(np.arange(T)[::-1])),
+        LOSS + LOSS[::-1],
+    ),
+    "loss_second_moment": (second_moment, 0.001 / T + 0.999 * LOSS / LOSS.sum()),
     # In each bin as many times the root of the moment as there are timesteps; a tenth is uniform.
-    "adaptive": 0.1 / T + 0.9 * np.repeat(np.sqrt(MOMENTS), LENGTHS) / (np.sqrt(MOMENTS) * LENGTHS).sum(),
+    "adaptive": (
+        lambda unbiased=True: adaptive(),
+        0.1 / T + 0.9 * np.repeat(np.sqrt(MOMENTS), LENGTHS) / (np.sqrt(MOMENTS) * LENGTHS).sum(),
+    ),
 }
+EVERY = pytest.mark.parametrize("kind", SAMPLERS)
+#: Kinds in which every timestep can be drawn.
+POSITIVE = [kind for kind in SAMPLERS if kind != "slot"]
 
 
-def slot_of(timesteps: np.ndarray) -> np.ndarray:
-    return np.searchsorted([first for first, _ in SLOTS], timesteps, side="right") - 1
+def built(kind: str, **changes: bool) -> TimestepSampler:
+    return SAMPLERS[kind][0](**changes)
 
 
 def in_slots(timesteps: np.ndarray) -> np.ndarray:
-    return np.array([((timesteps >= first) & (timesteps <= last)).sum() for first, last in SLOTS])
+    return np.bincount(SLOTS.of(timesteps), minlength=len(SLOTS))
 
 
 def agrees(timesteps: np.ndarray, probabilities: np.ndarray) -> bool:
@@ -95,34 +95,27 @@ def agrees(timesteps: np.ndarray, probabilities: np.ndarray) -> bool:
 
 
 @EVERY
-def test_probabilities_are_those_of_the_definition(kind: str) -> None:
-    expected = EXPECTED[kind] / EXPECTED[kind].sum()
-    np.testing.assert_allclose(BUILDERS[kind]().probabilities, expected, rtol=1e-12)
-
-
-@EVERY
-def test_the_first_of_many_batches_is_distributed_so(kind: str) -> None:
+def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind: str) -> None:
     """One timestep of each batch, so that no dependence within a batch spoils the test."""
-    sampler = BUILDERS[kind]()
+    sampler, expected = built(kind), SAMPLERS[kind][1]
+    np.testing.assert_allclose(sampler.probabilities, expected / expected.sum(), rtol=1e-12)
     drawn = np.array([sampler.sample(4, np.random.default_rng((7, seed))).timesteps[0] for seed in range(6000)])
-    assert agrees(drawn, EXPECTED[kind])
+    assert agrees(drawn, expected)
 
 
 @EVERY
 def test_a_batch_depends_on_the_generator_alone(kind: str) -> None:
-    sampler = BUILDERS[kind]()
-    first = sampler.sample(16, np.random.default_rng((5, 1)))
-    sampler.sample(16, np.random.default_rng((5, 2)))
-    again = BUILDERS[kind]().sample(16, np.random.default_rng((5, 1)))
-    np.testing.assert_array_equal(sampler.sample(16, np.random.default_rng((5, 1))).timesteps, first.timesteps)
-    np.testing.assert_array_equal(again.timesteps, first.timesteps)
-    assert not np.array_equal(sampler.sample(16, np.random.default_rng((5, 2))).timesteps, first.timesteps)
+    one, other = built(kind), built(kind)
+    first, second, again = (one.sample(16, np.random.default_rng((5, seed))).timesteps for seed in (1, 2, 1))
+    np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(other.sample(16, np.random.default_rng((5, 1))).timesteps, first)
+    assert not np.array_equal(second, first)
 
 
 @EVERY
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, seed: int) -> None:
-    batch = BUILDERS[kind]().sample(size, np.random.default_rng(seed))
+    batch = built(kind).sample(size, np.random.default_rng(seed))
     assert (batch.timesteps.shape, batch.timesteps.dtype) == ((size,), np.int64)
     assert ((batch.timesteps >= 0) & (batch.timesteps < T)).all()
     if kind != "adaptive":  # which is never without weights
@@ -130,15 +123,10 @@ def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, s
 
 
 @pytest.mark.parametrize("kind", POSITIVE)
-@given(st.integers(0, 2**32 - 1))
-def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str, seed: int) -> None:
-    sampler = BUILDERS[kind](unbiased=True)
-    anything = np.random.default_rng(seed).normal(size=T)
-    every = np.arange(T)
-    assert (sampler.probabilities * sampler.importance() * anything)[every].sum() == pytest.approx(
-        anything.mean(), abs=1e-12
-    )
-    batch = sampler.sample(8, np.random.default_rng(seed))
+def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str) -> None:
+    sampler = built(kind, unbiased=True)
+    np.testing.assert_allclose(sampler.probabilities * sampler.importance(), 1 / T, rtol=1e-12)
+    batch = sampler.sample(8, np.random.default_rng(0))
     np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
 
 
@@ -153,7 +141,7 @@ def test_half_of_a_batch_mirrors_the_other(seed: int, pairs: int) -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 33))
 def test_stratified_takes_the_same_number_from_each_slot(seed: int, size: int) -> None:
-    counts = in_slots(BUILDERS["stratified"]().sample(size, np.random.default_rng(seed)).timesteps)
+    counts = in_slots(built("stratified").sample(size, np.random.default_rng(seed)).timesteps)
     whole, rest = divmod(size, len(SLOTS))
     assert sorted(counts) == [whole] * (len(SLOTS) - rest) + [whole + 1] * rest
 
@@ -161,7 +149,7 @@ def test_stratified_takes_the_same_number_from_each_slot(seed: int, size: int) -
 @pytest.mark.parametrize("size", [2, 7, 13])
 def test_remainders_go_to_all_slots_equally_often(size: int) -> None:
     """The batch of 2 is smaller than the number of slots."""
-    sampler, batches = BUILDERS["stratified"](), 3000
+    sampler, batches = built("stratified"), 3000
     counts = sum(in_slots(sampler.sample(size, np.random.default_rng((17, seed))).timesteps) for seed in range(batches))
     share = size % len(SLOTS) / len(SLOTS)
     spread = np.sqrt(batches * share * (1 - share))
@@ -188,7 +176,7 @@ def test_each_interval_of_log_snr_can_be_drawn_as_often(first: int, length: int,
 
 def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot() -> None:
     """Batches are cut into parts for processes and accumulation: no part may hold the small timesteps alone."""
-    sampler = BUILDERS["stratified"]()
+    sampler = built("stratified")
     drawn = np.stack([sampler.sample(5, np.random.default_rng((23, seed))).timesteps for seed in range(3000)])
     for place in range(5):
         assert stats.chisquare(in_slots(drawn[:, place])).pvalue > 1e-3
@@ -200,19 +188,6 @@ def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int)
     drawn = TimestepSampler(probabilities, draw=LowDiscrepancy()).sample(size, np.random.default_rng(seed)).timesteps
     counts = np.cumsum(np.bincount(drawn, minlength=T))
     assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
-
-
-@pytest.mark.parametrize("kind", ["loss_second_moment", "adaptive"])
-def test_what_was_learned_survives_json(kind: str) -> None:
-    fresh = {
-        "loss_second_moment": lambda: LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=False),
-        "adaptive": lambda: AdaptiveSampler(SLOTS, **ALLOCATION),
-    }[kind]()
-    np.testing.assert_allclose(fresh.probabilities, 1 / T)
-    fresh.load_state_dict(json.loads(json.dumps(BUILDERS[kind]().state_dict())))
-    np.testing.assert_array_equal(fresh.probabilities, BUILDERS[kind]().probabilities)
-    one, other = (sampler.sample(20, np.random.default_rng(1)) for sampler in (fresh, BUILDERS[kind]()))
-    np.testing.assert_array_equal(one.timesteps, other.timesteps)
 
 
 def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_drawn_alike() -> None:
@@ -237,7 +212,7 @@ def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_dra
 def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed: int, size: int) -> None:
     sampler = adaptive()
     counts = in_slots(sampler.sample(size, np.random.default_rng(seed)).timesteps)
-    expected = size * np.array([sampler.probabilities[first : last + 1].sum() for first, last in SLOTS])
+    expected = size * SLOTS.sums(sampler.probabilities)
     assert (np.abs(counts - expected) < 1 + 1e-9).all()
 
 
@@ -255,16 +230,47 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
             lambda: even_over_log_snr(uniform(T), SCHEDULE, 59),
             "sampler.intervals: 59 of equal log-SNR, of which number 2 from the data end has no timestep on schedule",
         ),
-        (lambda: BUILDERS["slot"](unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
+        (lambda: built("slot", unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (lambda: of_length(np.full((T, 2), np.inf), T), "the loss profile holds inf at t = 0; losses are finite"),
         (lambda: normalised(np.zeros(T)), "timestep weights must be finite, not negative and not all 0"),
         (lambda: AdaptiveSampler(SLOTS, **ALLOCATION | {"uniform_share": 0.0}), "3 images a bin every 100 with a uni"),
         (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
+        (lambda: least_variance_density(SLOTS, MOMENTS[:4], 0.1), "second moments of 5 cells are as many numbers"),
+        (lambda: least_variance_density(SLOTS, -MOMENTS, 0.1), "second moments of 5 cells"),
+        (lambda: least_variance_density(SLOTS, MOMENTS * np.nan, 0.1), "second moments of 5 cells"),
+        (lambda: least_variance_density(SLOTS, MOMENTS, 0.0), "a uniform share of 0.0; allowed: above 0"),
     ],
 )
 def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complaint: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        make()
-    assert str(refusal.value).startswith(complaint)
-    assert "\n" not in str(refusal.value)
+    assert refusal(make).startswith(complaint)
+
+
+def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
+    density, gradients = least_variance_density(SLOTS, MOMENTS, 0.1), np.random.default_rng(0).normal(size=T)
+    sampler = WeightedSampler(density)
+    assert (sampler.probabilities * sampler.importance() * gradients).sum() == pytest.approx(
+        (density * gradients).sum()
+    )
+    batch = sampler.sample(5000, np.random.default_rng(1))
+    np.testing.assert_array_equal(batch.weights, (T * density)[batch.timesteps])
+    assert np.bincount(batch.timesteps, minlength=T).min() > 40  # of 83 expected
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5))
+def test_no_other_probabilities_of_cells_have_less_variance(others: list[float]) -> None:
+    """With weights 1/(T·p), an image's gradient has the second moment Σ_t E‖g_t‖²/(T²·p_t)."""
+
+    def second_moment(density: np.ndarray) -> float:
+        return float((MOMENTS[SLOTS.members] / (T**2 * density)).sum())
+
+    other = np.repeat(np.array(others) / sum(others) / SLOTS.lengths, SLOTS.lengths)
+    least = least_variance_density(SLOTS, MOMENTS, 1e-9)
+    assert second_moment(least) <= second_moment(other) * (1 + 1e-6)
+
+
+def test_a_share_of_uniform_timesteps_bounds_the_weights() -> None:
+    density = least_variance_density(SLOTS, MOMENTS, 0.1)
+    assert density.sum() == pytest.approx(1)
+    assert TimestepSampler(density, True).importance().max() <= 10
+    np.testing.assert_allclose(least_variance_density(SLOTS, MOMENTS, 1.0), 1 / T)
