@@ -1,7 +1,9 @@
 """Rectified flow, α + σ = 1, goes through all that is computed over timesteps, and is the field's own."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,34 +22,27 @@ from unequal.diffusion.predictions import to_x0, x0_error_factor
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.solvers import ddim
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.errors import UserError
 from unequal.measures.loss_profile import Errors, endpoints, space_factor
-from unequal.models.spec import ModelSpec
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.groups import mean_limit, timestep_groups
 
 T = 50
-
-
-def flow_spec(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
-    return spec_of(prediction, schedule="flow", timesteps=T, **changes)
-
-
-@pytest.fixture
-def images(prepared: PreparedData) -> Tensor:
-    return tensor_of(prepared.train)
+spec = partial(spec_of, schedule="flow", timesteps=T)
 
 
 @pytest.mark.parametrize("shift", [1.0, 3.0])
 def test_its_groups_are_the_known_ones(shift: float) -> None:
-    """Ten groups of SNR: 2 8 36 133 321 and mirrored, mean limit 0.775 for k = 0.5 by symmetry."""
-    found = timestep_groups("snr", Flow(1000, shift), 10, 0.5)
+    """Ten groups of SNR: 2 8 36 133 321 and mirrored, mean limit 0.775 for k = 0.5 by symmetry; its ends are ±66 dB,
+    which a shift of 3 lowers by 9.54."""
+    found, flow = timestep_groups("snr", Flow(1000, shift), 10, 0.5), Flow(1000, shift)
     assert [one.range.length for one in found] == [2, 8, 36, 133, 321, 321, 133, 36, 8, 2]
     assert mean_limit(found) == pytest.approx(0.775)
+    lowered = 9.54 if shift == 3 else 0
+    assert flow.snr_db[[0, -1]].tolist() == pytest.approx([66.02 - lowered, -66.02 - lowered], abs=0.01)
 
 
-def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(images: Tensor) -> None:
-    few, schedule = to_model_range(images[:5]).double(), Flow(T)
+def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(prepared: PreparedData) -> None:
+    few, schedule = to_model_range(tensor_of(prepared.train)[:5]).double(), Flow(T)
     start = torch.randn(8, *few.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def predict(x_t: Tensor, t: int) -> Tensor:
@@ -59,23 +54,23 @@ def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(images: Tensor
 
 
 @pytest.mark.parametrize(
-    ("choice", "complaint"),
+    ("make", "complaint"),
     [
-        ({"prediction": "v_prediction"}, "prediction: 'v_prediction' has no meaning on schedule 'flow', where α"),
-        ({"variance": "learned"}, "variance: 'learned' has no meaning on schedule 'flow', where α"),
+        (lambda: spec("v_prediction").noise_schedule(), "prediction: 'v_prediction' has no meaning on schedule 'flow'"),
+        (lambda: spec(variance="learned").noise_schedule(), "variance: 'learned' has no meaning on schedule 'flow'"),
+        (lambda: Flow(T, 0.0), "schedule 'flow' with a shift of 0.0; allowed: above 0"),
+        (lambda: Flow(T, -1.0), "schedule 'flow' with a shift of -1.0; allowed: above 0"),
+        (lambda: Flow(T, float("inf")), "schedule 'flow' with a shift of inf; allowed: above 0"),
+        (lambda: Flow(T, float("nan")), "schedule 'flow' with a shift of nan; allowed: above 0"),
     ],
 )
-def test_what_needs_a_variance_of_one_is_refused(choice: dict[str, str], complaint: str) -> None:
-    assert refusal(lambda: flow_spec(**choice).noise_schedule()).startswith(complaint)
+def test_what_has_no_meaning_on_a_flow_is_refused(make: Callable[[], object], complaint: str) -> None:
+    assert refusal(make).startswith(complaint)
 
 
 def test_the_settings_know_every_schedule() -> None:
     allowed = [get_args(kind.model_fields["name"].annotation) for kind in get_args(get_args(Schedule)[0])]
     assert {name for names in allowed for name in names} == set(schedules.SCHEDULES)
-
-
-def test_its_ends_are_66_decibels_of_either_kind() -> None:
-    assert Flow(1000).snr_db[[0, -1]].tolist() == pytest.approx([66.02, -66.02], abs=0.005)
 
 
 @given(st.integers(21, 2000), st.floats(0.05, 50))
@@ -84,16 +79,6 @@ def test_a_shift_divides_every_snr_by_its_square(timesteps: int, shift: float) -
     torch.testing.assert_close(shifted.snr, plain.snr / shift**2)
     torch.testing.assert_close(shifted.alpha + shifted.sigma, torch.ones(timesteps).double())
     torch.testing.assert_close(shifted.sigma, shift * plain.sigma / (1 + (shift - 1) * plain.sigma))
-
-
-def test_a_shift_of_3_lowers_the_snr_by_9_54_decibels() -> None:
-    assert (Flow(100, 3.0).snr_db - Flow(100).snr_db).tolist() == pytest.approx([-9.54] * 100, abs=0.005)
-
-
-@pytest.mark.parametrize("shift", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_shift_that_is_none_is_refused(shift: float) -> None:
-    with pytest.raises(UserError, match=r"schedule 'flow' with a shift of .*; allowed: above 0"):
-        Flow(T, shift)
 
 
 @pytest.mark.parametrize("timesteps", [50, 1000])

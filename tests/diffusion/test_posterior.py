@@ -22,22 +22,24 @@ from unequal.diffusion.schedule import Level, NoiseSchedule
 
 T = 40
 SCHEDULE = NoiseSchedule.linear(T)
+#: The 256 values of a pixel in the model's range.
+VALUES = torch.arange(256, dtype=torch.float64) / 127.5 - 1
 
 
-def normal(seed: int) -> Tensor:
-    return torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(seed))
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape or (4, 2, 3, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_the_posterior_is_what_diffusers_samples_from() -> None:
     scheduler = DDPMScheduler(T, trained_betas=SCHEDULE.betas.numpy(), prediction_type="sample", clip_sample=False)
-    found, x_t, x0 = posterior(SCHEDULE), normal(5), normal(6)
+    found, x_t, x0 = posterior(SCHEDULE), drawn(5).float(), drawn(6).float()
     for t in (0, 3, 20):
         # The variance is added from the generator: without it, the step is the mean.
         stepped = scheduler.step(x0, t, x_t, generator=torch.Generator().manual_seed(0)).prev_sample
         spread = scheduler._get_variance(t) ** 0.5 if t else 0.0
-        drawn = torch.randn(x_t.shape, generator=torch.Generator().manual_seed(0))
+        noise = torch.randn(x_t.shape, generator=torch.Generator().manual_seed(0))
         mean = float(found.x0[t]) * x0 + float(found.x_t[t]) * x_t
-        torch.testing.assert_close(mean, stepped - spread * drawn, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(mean, stepped - spread * noise, atol=1e-4, rtol=1e-4)
 
 
 def test_a_straight_path_has_the_known_coefficients() -> None:
@@ -65,14 +67,6 @@ def test_tables_are_the_steps_from_each_timestep_to_the_one_before() -> None:
         step = posterior_between(flow.level(t), flow.level(t - 1))
         assert [float(table[t]) for table in found] == pytest.approx(list(step), rel=1e-9)
     assert [float(table[0]) for table in found] == pytest.approx([1, 0, 0], abs=1e-12)
-
-
-#: The 256 values of a pixel in the model's range.
-VALUES = torch.arange(256, dtype=torch.float64) / 127.5 - 1
-
-
-def drawn(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape or (4, 2, 3, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @given(st.floats(-1.5, 1.5), st.floats(-7, 1))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 
 NAMES = ("linear", "cosine", "scaled_linear")
@@ -75,13 +75,11 @@ def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule: NoiseSchedul
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype: torch.dtype) -> None:
-    schedule = NoiseSchedule.linear(100)
-    t = torch.tensor([0, 99, 7])
-    alpha, sigma = schedule.at(t, torch.zeros(3, 2, 4, 4, dtype=dtype))
-    assert alpha.shape == sigma.shape == (3, 1, 1, 1)
-    assert alpha.dtype == sigma.dtype == dtype
-    assert torch.equal(alpha.flatten(), schedule.alpha[t].to(dtype))
-    assert torch.equal(sigma.flatten(), schedule.sigma[t].to(dtype))
+    schedule, t = NoiseSchedule.linear(100), torch.tensor([0, 99, 7])
+    found = schedule.at(t, torch.zeros(3, 2, 4, 4, dtype=dtype))
+    for column, table in zip(found, (schedule.alpha, schedule.sigma), strict=True):
+        assert column.dtype == dtype
+        assert torch.equal(column, table[t].to(dtype).reshape(3, 1, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -96,13 +94,7 @@ def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complai
     assert refusal(lambda: NoiseSchedule.named(name, timesteps)).startswith(complaint)
 
 
-def flow(timesteps: int) -> NoiseSchedule:
-    """A rectified flow's: α = 1 − s, σ = s at s = (t + ½)/T."""
-    s = (torch.arange(timesteps).double() + 0.5) / timesteps
-    return NoiseSchedule("flow", 1 - s, s)
-
-
-@pytest.mark.parametrize("schedule", [flow(50), NoiseSchedule.linear(50)], ids=lambda one: one.name)
+@pytest.mark.parametrize("schedule", [Flow(50), NoiseSchedule.linear(50)], ids=lambda one: one.name)
 def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule: NoiseSchedule) -> None:
     """x_t = scale·x_{t−1} + √variance·ε has the signal and the noise of its timestep."""
     scale, added = schedule.forward_scale, schedule.forward_variance
@@ -114,7 +106,7 @@ def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule: Noise
 
 def test_only_what_preserves_variance_has_betas() -> None:
     with pytest.raises(UserError, match=r"^schedule 'flow' has no betas, which are needed here: it does not preserve"):
-        _ = flow(50).betas
+        _ = Flow(50).betas
 
 
 @pytest.mark.parametrize(

@@ -1,74 +1,27 @@
 """DDIM against diffusers where its spacing is right, against DDPM's posterior, and at its invariants."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from diffusers import DDIMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
-from one_line import refusal
 from torch import Tensor
 
 from unequal.diffusion.predictions import to_x0
-from unequal.diffusion.schedule import Level, NoiseSchedule
+from unequal.diffusion.schedule import Flow, Level, NoiseSchedule
 from unequal.diffusion.solvers import SOLVERS, ancestral, ddim, ddim_step, heun, network_calls
 from unequal.diffusion.spacing import sampling_timesteps
 
 LEVELS = st.builds(Level, st.floats(0.01, 1), st.floats(0.01, 1))
-#: A rectified flow: α + σ = 1.
-FLOW = NoiseSchedule("flow", 1 - (torch.arange(1000).double() + 0.5) / 1000, (torch.arange(1000).double() + 0.5) / 1000)
+FLOW = Flow(1000)
 SEEDS = st.integers(0, 2**32 - 1)
-COUNTS = st.integers(1, 600).flatmap(lambda timesteps: st.tuples(st.integers(1, timesteps), st.just(timesteps)))
 
 
 def normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("spacing", ["uniform", "quadratic"])
-@given(COUNTS)
-def test_steps_fall_strictly_from_the_last_timestep_to_the_first(spacing: str, counts: tuple[int, int]) -> None:
-    steps, timesteps = counts
-    chosen = sampling_timesteps(steps, timesteps, spacing)
-    assert len(chosen) == steps
-    assert all(type(t) is int for t in chosen)
-    assert (np.diff(chosen) < 0).all()
-    assert chosen[0] == timesteps - 1
-    assert steps == 1 or chosen[-1] == 0
-
-
-@pytest.mark.parametrize("steps", [2, 10, 50, 100, 333, 1000])
-def test_uniform_steps_are_the_linspace_of_diffusers(steps: int) -> None:
-    theirs = DDIMScheduler(timestep_spacing="linspace")
-    theirs.set_timesteps(steps)
-    assert sampling_timesteps(steps, 1000) == theirs.timesteps.tolist()
-
-
-def test_quadratic_steps_are_squares_and_denser_near_the_data() -> None:
-    assert sampling_timesteps(5, 1601, "quadratic") == [1600, 900, 400, 100, 0]
-    gaps = -np.diff(sampling_timesteps(20, 1000, "quadratic"))
-    assert (np.diff(gaps) <= 1).all()
-    assert gaps[0] > 10 * gaps[-1]
-
-
-@pytest.mark.parametrize(
-    ("steps", "spacing", "complaint"),
-    [
-        (0, "uniform", "0 sampling steps of 100 timesteps; allowed: 1 … 100"),
-        (101, "uniform", "101 sampling steps of 100 timesteps; allowed: 1 … 100"),
-        (10, "cubic", "spacing 'cubic' is unknown; allowed: uniform, quadratic"),
-        ([], "uniform", "sampling timesteps [] must fall strictly within 99 … 0"),
-        ([100, 3], "uniform", "sampling timesteps [100, 3] must fall strictly within 99 … 0"),
-        ([5, -1], "uniform", "sampling timesteps [5, -1] must fall strictly within 99 … 0"),
-        ([5, 5], "uniform", "sampling timesteps [5, 5] must fall strictly within 99 … 0"),
-        ([3, 7], "uniform", "sampling timesteps [3, 7] must fall strictly within 99 … 0"),
-    ],
-)
-def test_steps_that_cannot_be_are_refused(steps: int | Sequence[int], spacing: str, complaint: str) -> None:
-    assert refusal(lambda: sampling_timesteps(steps, 100, spacing)) == complaint
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.4, 1.0])
@@ -82,14 +35,11 @@ def test_a_whole_run_is_that_of_diffusers_where_steps_divide_the_timesteps(steps
     for i, t in enumerate(chosen):
         noise = normal(i + 1, 2, 1, 4, 4)
         expected = theirs.step(torch.sin(3 * expected), t, expected, eta=eta, variance_noise=noise).prev_sample
-    ours = ddim(
-        start,
-        chosen,
-        schedule,
-        lambda x_t, t: to_x0("epsilon", torch.sin(3 * x_t), x_t, schedule.alpha[t], schedule.sigma[t]),
-        eta,
-        lambda step: normal(step + 1, 2, 1, 4, 4),
-    )
+
+    def predict(x_t: Tensor, t: int) -> Tensor:
+        return to_x0("epsilon", torch.sin(3 * x_t), x_t, schedule.alpha[t], schedule.sigma[t])
+
+    ours = ddim(start, chosen, schedule, predict, eta, lambda step: normal(step + 1, 2, 1, 4, 4))
     torch.testing.assert_close(ours, expected, rtol=5e-3, atol=5e-3)
 
 
@@ -130,10 +80,9 @@ def test_a_perfect_denoiser_ends_at_the_image_itself(schedule: NoiseSchedule, et
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_learned_variance_lies_between_the_posteriors_and_beta(share: float) -> None:
-    schedule, t = NoiseSchedule.linear(50), 9
+    schedule, t, seen = NoiseSchedule.linear(50), 9, list[Tensor]()
     beta = schedule.betas[t]
     posterior = beta * (schedule.sigma[t - 1] / schedule.sigma[t]) ** 2
-    seen: list[Tensor] = []
 
     def predict(x_t: Tensor, at: int) -> tuple[Tensor, Tensor]:
         seen.append(x_t)
@@ -141,9 +90,8 @@ def test_a_learned_variance_lies_between_the_posteriors_and_beta(share: float) -
 
     for noise in (torch.zeros(1), torch.ones(1)):
         ancestral(torch.ones(1), [t, t - 1], schedule, predict, lambda _, noise=noise: noise)
-    _, without, _, with_noise = seen
-    expected = torch.exp(share / 2 * torch.log(beta) + (1 - share) / 2 * torch.log(posterior))
-    torch.testing.assert_close((with_noise - without).squeeze(), expected.float())
+    deviation = beta ** (share / 2) * posterior ** ((1 - share) / 2)
+    torch.testing.assert_close((seen[3] - seen[1]).squeeze(), deviation.float())
 
 
 @given(st.integers(1, 50), SEEDS)
@@ -159,7 +107,7 @@ def test_a_path_and_its_variance_preserving_twin_end_at_the_same_image(steps: in
 
 #: Data of N(0, ¼).
 DEVIATION = 0.5
-Predict = Callable[[torch.Tensor, int], torch.Tensor]
+Predict = Callable[[Tensor, int], Tensor]
 
 
 def straight(points: int, first: float = 0.999) -> NoiseSchedule:
@@ -171,7 +119,7 @@ def straight(points: int, first: float = 0.999) -> NoiseSchedule:
 def exact(schedule: NoiseSchedule) -> Predict:
     """E[x0 | x_t] of data of N(0, c²): α·c²·x/(α²c² + σ²)."""
 
-    def predict(x: torch.Tensor, t: int) -> torch.Tensor:
+    def predict(x: Tensor, t: int) -> Tensor:
         alpha, sigma = schedule.level(t)
         return alpha * DEVIATION**2 * x / (alpha**2 * DEVIATION**2 + sigma**2)
 
@@ -201,7 +149,7 @@ def test_the_error_falls_with_the_order(solver: str, order: int) -> None:
         start = torch.ones(1, dtype=torch.float64)
         found = []
 
-        def watched(x: torch.Tensor, t: int) -> torch.Tensor:
+        def watched(x: Tensor, t: int) -> Tensor:
             found.append((x, t))
             return exact(schedule)(x, t)
 
@@ -218,7 +166,7 @@ def test_the_error_falls_with_the_order(solver: str, order: int) -> None:
 def test_calls_are_counted_as_they_are_made(solver: str) -> None:
     schedule, asked = straight(10), []
 
-    def predict(x: torch.Tensor, t: int) -> torch.Tensor:
+    def predict(x: Tensor, t: int) -> Tensor:
         asked.append(t)
         return exact(schedule)(x, t)
 
@@ -233,7 +181,7 @@ def test_a_step_of_heun_is_the_mean_of_two_slopes() -> None:
     schedule = NoiseSchedule("two", torch.tensor([0.5, 0.5]), torch.tensor([0.5, 1.0]))
     slopes = {1: 0.4, 0: 0.2}
 
-    def predict(x: torch.Tensor, t: int) -> torch.Tensor:
+    def predict(x: Tensor, t: int) -> Tensor:
         alpha, sigma = schedule.level(t)
         return (x - sigma * slopes[t]) / alpha
 

@@ -1,16 +1,17 @@
 """Where sampling steps are placed: by published levels, by equal parts of what they go by, and never twice."""
 
-import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
+from diffusers import DDIMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
+from one_line import refusal
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.diffusion.spacing import SPACINGS, log_ratios, spaced_timesteps
-from unequal.errors import UserError
+from unequal.diffusion.spacing import SPACINGS, log_ratios, sampling_timesteps, spaced_timesteps
 from unequal.settings.evaluation import Spacing
 
 LINEAR = NoiseSchedule.linear(1000)
@@ -62,30 +63,64 @@ def test_with_the_best_losses_for_normal_data_the_rescaled_profile_is_their_opti
     )
 
 
-@given(st.integers(1, 200), st.sampled_from(sorted(SPACINGS)), st.sampled_from(["linear", "cosine", "scaled_linear"]))
+@given(st.integers(1, 300), st.sampled_from(Spacing.__args__), st.sampled_from(["linear", "cosine", "scaled_linear"]))
 def test_steps_fall_from_one_end_to_the_other_without_repetition(steps: int, spacing: str, name: str) -> None:
     schedule = NoiseSchedule.named(name, 300)
     chosen = spaced_timesteps(steps, schedule, spacing, np.linspace(1.0, 0.1, 300))
     assert chosen[0] == 299
     assert len(chosen) == 1 or chosen[-1] == 0
-    assert all(after < before for before, after in itertools.pairwise(chosen))
-    assert len(chosen) <= steps
+    assert (np.diff(chosen) < 0).all()
+    assert all(type(t) is int for t in chosen)
+    assert len(chosen) <= steps and (len(chosen) == steps or spacing in SPACINGS)
 
 
 def test_listed_timesteps_stay_as_they_are() -> None:
     assert spaced_timesteps((900, 20, 3), LINEAR, None) == [900, 20, 3]
 
 
-def test_what_is_asked_for_and_not_there_is_refused() -> None:
-    for spacing, losses, said in (
+@pytest.mark.parametrize(
+    ("spacing", "losses", "said"),
+    [
         ("even", None, "spacing 'even' is unknown; allowed: uniform, quadratic, log_snr, edm"),
         ("profile", None, "none was measured"),
         ("rescaled_profile", None, "none was measured"),
         ("profile", np.ones(5), "losses of 1000 timesteps; given: 5"),
-    ):
-        with pytest.raises(UserError, match=said):
-            spaced_timesteps(10, LINEAR, spacing, losses)
+    ],
+)
+def test_what_is_asked_for_and_not_there_is_refused(spacing: str, losses: np.ndarray | None, said: str) -> None:
+    assert said in refusal(spaced_timesteps, 10, LINEAR, spacing, losses)
 
 
 def test_the_settings_know_every_spacing() -> None:
     assert set(Spacing.__args__) == {"uniform", "quadratic", *SPACINGS}
+
+
+@pytest.mark.parametrize("steps", [2, 10, 50, 100, 333, 1000])
+def test_uniform_steps_are_the_linspace_of_diffusers(steps: int) -> None:
+    theirs = DDIMScheduler(timestep_spacing="linspace")
+    theirs.set_timesteps(steps)
+    assert sampling_timesteps(steps, 1000) == theirs.timesteps.tolist()
+
+
+def test_quadratic_steps_are_squares_and_denser_near_the_data() -> None:
+    assert sampling_timesteps(5, 1601, "quadratic") == [1600, 900, 400, 100, 0]
+    gaps = -np.diff(sampling_timesteps(20, 1000, "quadratic"))
+    assert (np.diff(gaps) <= 1).all()
+    assert gaps[0] > 10 * gaps[-1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "spacing", "complaint"),
+    [
+        (0, "uniform", "0 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (101, "uniform", "101 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (10, "cubic", "spacing 'cubic' is unknown; allowed: uniform, quadratic"),
+        ([], "uniform", "sampling timesteps [] must fall strictly within 99 … 0"),
+        ([100, 3], "uniform", "sampling timesteps [100, 3] must fall strictly within 99 … 0"),
+        ([5, -1], "uniform", "sampling timesteps [5, -1] must fall strictly within 99 … 0"),
+        ([5, 5], "uniform", "sampling timesteps [5, 5] must fall strictly within 99 … 0"),
+        ([3, 7], "uniform", "sampling timesteps [3, 7] must fall strictly within 99 … 0"),
+    ],
+)
+def test_steps_that_cannot_be_are_refused(steps: int | Sequence[int], spacing: str, complaint: str) -> None:
+    assert refusal(sampling_timesteps, steps, 100, spacing) == complaint

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from one_line import refusal
 from pickles import Trap
 from scipy.linalg import sqrtm
 from sklearn.neighbors import NearestNeighbors
@@ -16,11 +18,23 @@ from torch import nn
 from torch_fidelity import feature_extractor_inceptionv3 as inception
 
 from stages.build_extractor import copy_tensors
-from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import FACTS, INCEPTION, REFERENCES, BuiltExtractor, Scores, score, spread
-from unequal.evaluation.inception import inception_of
+from unequal.evaluation.fidelity import (
+    FACTS,
+    INCEPTION,
+    REFERENCES,
+    ROWS,
+    BuiltExtractor,
+    Features,
+    Scores,
+    frechet_distance,
+    inception_of,
+    precision_and_recall,
+    score,
+    spread,
+)
+from unequal.evaluation.sets import TILE
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -48,8 +62,9 @@ def extractor(tmp_path: Path) -> BuiltExtractor:
     return BuiltExtractor.load(tmp_path)
 
 
-def frechet(one: np.ndarray, other: np.ndarray) -> float:
-    """‖μ1 − μ2‖² + tr(Σ1 + Σ2 − 2·(Σ1Σ2)^½) of features [N, F]."""
+def frechet(some: np.ndarray, others: np.ndarray) -> float:
+    """‖μ1 − μ2‖² + tr(Σ1 + Σ2 − 2·(Σ1Σ2)^½) of the features of images."""
+    one, other = features_of(some), features_of(others)
     first, second = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
     gap = one.mean(0) - other.mean(0)
     return float(gap @ gap + np.trace(first + second - 2 * sqrtm(first @ second).real))
@@ -59,17 +74,12 @@ def features_of(images: np.ndarray) -> np.ndarray:
     return classifier().features(torch.from_numpy(images)).double().numpy()
 
 
-def test_fid_is_the_frechet_distance_of_the_features(extractor: BuiltExtractor) -> None:
-    images, reference = pictures(100, 0, 160), pictures(150, 1)
-    found = score(images, reference, extractor, CPU, kid_subset=50)
-    assert found.fid == pytest.approx(frechet(features_of(images), features_of(reference)), rel=1e-4)
-    assert found.fid > 0.01
-
-
-def test_of_half_the_images_the_distance_is_that_of_the_first_ones_from_the_same_reference(extractor: BuiltExtractor):
-    images, reference = pictures(41, 0, 160), pictures(150, 1)
+def test_fid_is_the_frechet_distance_of_the_features_and_of_half_the_images_that_of_the_first_ones(extractor):
+    images, reference = pictures(101, 0, 160), pictures(150, 1)
     found = score(images, reference, extractor, CPU, kid_subset=10)
-    assert found.fid_half == pytest.approx(frechet(features_of(images[:20]), features_of(reference)), rel=1e-4)
+    assert found.fid == pytest.approx(frechet(images, reference), rel=1e-4)
+    assert found.fid > 0.01
+    assert found.fid_half == pytest.approx(frechet(images[:50], reference), rel=1e-4)
     # Both sets are of one kind: of fewer images the distance is larger.
     alike = score(pictures(40, 0), reference, extractor, CPU, kid_subset=10)
     assert alike.fid_half > 1.5 * alike.fid
@@ -93,9 +103,21 @@ def test_precision_and_recall_are_shares_within_the_other_sets_neighbourhoods(ex
     assert 0 < found.recall < found.precision < 1 or neighbourhood != 3
 
 
-def test_as_many_neighbours_as_images_are_refused(extractor: BuiltExtractor) -> None:
-    with pytest.raises(UserError, match=r"^precision: 20 neighbours of one of 20 samples; allowed: 1 … 19, evaluation"):
-        score(pictures(20, 0), pictures(30, 1), extractor, CPU, kid_subset=5, neighbourhood=20)
+def test_more_distances_than_are_computed_together() -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours, real = (torch.randn(TILE + count, 3, generator=generator) + count / 20 for count in (5, 30))
+    expected = within(ours.numpy(), real.numpy(), 2), within(real.numpy(), ours.numpy(), 2)
+    assert precision_and_recall(ours, real, 2) == pytest.approx(expected, abs=2e-3)
+
+
+def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_bias() -> None:
+    """(d + d·(d + 1)/4)/n in the first order of 1/n: d for the mean, the rest for the covariance."""
+    count, size = 1000, 64
+    bias = (size + size * (size + 1) / 4) / count
+    assert bias == pytest.approx(1.104)
+    generator, known = np.random.default_rng(0), Features(np.empty((0, size)), np.zeros(size), np.eye(size))
+    distances = [frechet_distance(Features.of(generator.normal(size=(count, size))), known) for _ in range(5)]
+    assert np.mean(distances) == pytest.approx(bias, rel=0.05)
 
 
 def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor) -> None:
@@ -132,50 +154,79 @@ def test_references_used_last_stay_stored(extractor: BuiltExtractor, tmp_path: P
 
 
 @pytest.mark.parametrize(("samples", "reference"), [(5, 50), (50, 5)])
-def test_too_few_images_for_the_features(extractor: BuiltExtractor, samples: int, reference: int) -> None:
-    with pytest.raises(UserError, match=r"FID: 5 .* for 6 features make the covariance singular; use more, or set"):
-        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=2)
-    allowed = score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=2, allow_singular=True)
-    expected = frechet(features_of(pictures(samples, 0)), features_of(pictures(reference, 1)))
-    assert allowed.fid == pytest.approx(expected, rel=1e-3)
+def test_too_few_images_for_the_features_may_be_allowed(extractor, samples, reference):
+    sets = pictures(samples, 0), pictures(reference, 1)
+    said = refusal(score, *sets, extractor, CPU, kid_subset=2)
+    assert "FID: 5 " in said and " for 6 features make the covariance singular; use more, or set" in said
+    allowed = score(*sets, extractor, CPU, kid_subset=2, allow_singular=True)
+    assert allowed.fid == pytest.approx(frechet(*sets), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("samples", "reference", "subset", "what"),
-    [(20, 50, 30, "samples"), (50, 20, 30, "reference images"), (20, 20, 1, "samples")],
+    ("samples", "reference", "chosen", "expected"),
+    [
+        (20, 30, {"neighbourhood": 20}, "precision: 20 neighbours of one of 20 samples; allowed: 1 … 19, evaluation"),
+        (20, 50, {"kid_subset": 30}, "KID: subsets of 30 of 20 samples; allowed: 2 … 20"),
+        (50, 20, {"kid_subset": 30}, "KID: subsets of 30 of 20 reference images; allowed: 2 … 20"),
+        (20, 20, {"kid_subset": 1}, "KID: subsets of 1 of 20 samples; allowed: 2 … 20"),
+        (1, 5, {"kid_subset": 2, "allow_singular": True}, "FID: 1 samples"),
+        (5, 1, {"kid_subset": 2, "allow_singular": True}, "FID: 1 reference images"),
+    ],
 )
-def test_a_subset_is_of_two_images_or_more_and_no_larger_than_the_set(extractor, samples, reference, subset, what):
-    with pytest.raises(UserError, match=rf"^KID: subsets of {subset} of 20 {what}; allowed: 2 … 20"):
-        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=subset)
+def test_sets_that_have_no_scores_are_refused(extractor, samples, reference, chosen, expected):
+    sets = pictures(samples, 0), pictures(reference, 1)
+    assert refusal(score, *sets, extractor, CPU, **({"kid_subset": 5} | chosen)).startswith(expected)
 
 
 def test_equal_images_have_a_distance(extractor: BuiltExtractor) -> None:
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
+    # KID is a difference of sums of cubes in single precision, added in another order by another processor.
     same = score(alike, alike, extractor, CPU, kid_subset=5)
-    assert dataclasses.astuple(same) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0, 1.0), abs=1e-9)
+    assert same.kid == pytest.approx(0.0, abs=1e-4)
+    assert dataclasses.replace(same, kid=0.0) == Scores(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     assert score(alike, pictures(10, 0), extractor, CPU, kid_subset=5).fid > 0
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"\0", lambda _: b""])
-def test_altered_weights(extractor: BuiltExtractor, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    (tmp_path / WEIGHTS).write_bytes(damage((tmp_path / WEIGHTS).read_bytes()))
-    with pytest.raises(UserError, match=rf"{WEIGHTS}: altered or cut short"):
-        BuiltExtractor.load(tmp_path)
+BUILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no facts": (lambda folder: (folder / FACTS).unlink(), f"{FACTS}: missing"),
+    "no weights": (lambda folder: (folder / WEIGHTS).unlink(), f"{WEIGHTS}: missing"),
+    "a byte short": (lambda folder: rewrite(folder, lambda one: one[:-1]), f"{WEIGHTS}: altered or cut short"),
+    "a byte changed": (
+        lambda folder: rewrite(folder, lambda one: one[:-1] + b"\0"),
+        f"{WEIGHTS}: altered or cut short",
+    ),
+    "nothing": (lambda folder: rewrite(folder, lambda _: b""), f"{WEIGHTS}: altered or cut short"),
+    # It becomes part of the name of a file.
+    "a digest that is a path": (
+        lambda folder: (folder / FACTS).write_text(json.dumps(PATH)),
+        f'{FACTS}: weights_sha256: "../../../x": String should match pattern',
+    ),
+}
+PATH = {"kind": "inception", "features": 2048, "weights": None, "weights_sha256": "../../../x"}
 
 
-@pytest.mark.parametrize("name", [FACTS, WEIGHTS])
-def test_missing(extractor: BuiltExtractor, tmp_path: Path, name: str) -> None:
-    (tmp_path / name).unlink()
-    with pytest.raises(UserError, match=f"{name}: missing"):
-        BuiltExtractor.load(tmp_path)
+def rewrite(folder: Path, change: Callable[[bytes], bytes]) -> None:
+    (folder / WEIGHTS).write_bytes(change((folder / WEIGHTS).read_bytes()))
 
 
-def test_a_digest_that_is_a_path_is_refused(tmp_path: Path) -> None:
-    """It becomes part of the name of a file."""
-    facts = {"kind": "inception", "features": 2048, "weights": None, "weights_sha256": "../../../x"}
-    (tmp_path / FACTS).write_text(json.dumps(facts))
-    with pytest.raises(UserError, match=f'{FACTS}: weights_sha256: "../../../x": String should match pattern'):
-        BuiltExtractor.load(tmp_path)
+@pytest.mark.usefixtures("extractor")
+@pytest.mark.parametrize("spoiled", BUILT)
+def test_a_spoiled_extractor_is_refused(tmp_path: Path, spoiled: str) -> None:
+    spoil, said = BUILT[spoiled]
+    spoil(tmp_path)
+    assert said in refusal(BuiltExtractor.load, tmp_path)
+
+
+def test_statistics_are_those_of_numpy_and_take_the_memory_of_a_part() -> None:
+    features = np.random.default_rng(0).normal(3, 1, (5 * ROWS + 7, 24)).astype(np.float32)
+    tracemalloc.start()
+    found = Features.of(features)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Five sixths of all would be float64 beside what is there; a part and its distances from the mean are two.
+    assert peak < 0.6 * 2 * features.nbytes
+    np.testing.assert_allclose(found.mean, features.astype(np.float64).mean(0), rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, np.cov(features, rowvar=False), rtol=1e-9, atol=1e-12)
 
 
 def test_spread_over_seeds() -> None:
@@ -187,24 +238,18 @@ def test_spread_over_seeds() -> None:
     assert spread([Scores(*rows[0])])["fid_sd"] == 0
 
 
-def inception_of_random_weights(monkeypatch: pytest.MonkeyPatch) -> inception.FeatureExtractorInceptionV3:
+@pytest.fixture(scope="module")
+def random_inception() -> inception.FeatureExtractorInceptionV3:
     """torch-fidelity's network without the weights that it would download."""
-    monkeypatch.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
-    monkeypatch.setattr(inception.FeatureExtractorInceptionV3, "load_state_dict", lambda *_, **__: None)
-    with torch.random.fork_rng():
+    with pytest.MonkeyPatch.context() as monkeypatch, torch.random.fork_rng():
+        monkeypatch.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
+        monkeypatch.setattr(inception.FeatureExtractorInceptionV3, "load_state_dict", lambda *_, **__: None)
         torch.manual_seed(0)
         net = inception.FeatureExtractorInceptionV3("random", ["2048"])
         for module in net.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
-    monkeypatch.undo()
     return net
-
-
-@pytest.fixture(scope="module")
-def random_inception() -> Iterator[inception.FeatureExtractorInceptionV3]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        yield inception_of_random_weights(monkeypatch)
 
 
 @pytest.mark.slow
@@ -216,11 +261,8 @@ def test_inception_from_a_file_of_weights(tmp_path: Path, random_inception: ince
     (tmp_path / FACTS).write_text(json.dumps(facts))
     extractor = BuiltExtractor.load(tmp_path)
     images, reference = pictures(3, 0, 100), pictures(4, 1)
-    with pytest.raises(UserError, match="FID: 3 samples for 2048 features"):
-        score(images, reference, extractor, CPU, kid_subset=2)
-
+    assert "FID: 3 samples for 2048 features" in refusal(score, images, reference, extractor, CPU, kid_subset=2)
     found = score(images, reference, extractor, CPU, kid_subset=3, allow_singular=True, neighbourhood=2)
-
     # With so few images tr(Σ1Σ2)^½ is the nuclear norm of their centred features' products.
     x, y = (net(torch.from_numpy(these).expand(-1, 3, -1, -1))[0].double().numpy() for these in (images, reference))
     first, second = ((z - z.mean(0)) / (len(z) - 1) ** 0.5 for z in (x, y))
@@ -228,28 +270,25 @@ def test_inception_from_a_file_of_weights(tmp_path: Path, random_inception: ince
     expected = gap @ gap + (first**2).sum() + (second**2).sum() - 2 * np.linalg.norm(first @ second.T, ord="nuc")
     assert found.fid == pytest.approx(expected, rel=1e-3)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UserError, match=rf"{INCEPTION}: altered or cut short"):
-        BuiltExtractor.load(tmp_path)
+    assert f"{INCEPTION}: altered or cut short" in refusal(BuiltExtractor.load, tmp_path)
 
 
 def test_weights_of_another_network() -> None:
-    with pytest.raises(UserError, match="not those of torch-fidelity's Inception") as refusal:
-        inception_of({"fc.weight": torch.zeros(1)})
-    assert "\n" not in str(refusal.value)
+    assert "not those of torch-fidelity's Inception" in refusal(inception_of, {"fc.weight": torch.zeros(1)})
 
 
 def test_no_code_comes_with_weights(tmp_path: Path) -> None:
     """The file of the settings and the artifact are both loaded without code."""
     mark = tmp_path / "mark"
     torch.save({"fc.weight": Trap(mark)}, tmp_path / "weights.pth")
-    with pytest.raises(UserError, match=r"weights\.pth: no file of bare weights"):
-        copy_tensors(tmp_path / "weights.pth", tmp_path / INCEPTION)
+    said = refusal(copy_tensors, tmp_path / "weights.pth", tmp_path / INCEPTION)
+    assert "weights.pth: no file of bare weights" in said
     for name in ("inception.pth", INCEPTION):
         torch.save({"fc.weight": Trap(mark)}, tmp_path / name)
         facts = {"features": 2048, "weights": name, "weights_sha256": content_hash(tmp_path / name)}
         (tmp_path / FACTS).write_text(json.dumps(facts | {"kind": "inception"}))
-        with pytest.raises(UserError):
-            score(pictures(5, 0), pictures(5, 1), BuiltExtractor.load(tmp_path), CPU, 2, allow_singular=True)
+        extractor = BuiltExtractor.load(tmp_path)
+        refusal(score, pictures(5, 0), pictures(5, 1), extractor, CPU, 2, allow_singular=True)
     assert not mark.exists()
 
 
@@ -259,8 +298,8 @@ def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "checkpoints").mkdir()
     torch.save({"fc.weight": Trap(tmp_path / "mark")}, tmp_path / "checkpoints" / Path(inception.URL_INCEPTION_V3).name)
     extractor = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
-    with pytest.raises(UserError, match=r"extractor\.weights: null: https://.*Weights only load failed"):
-        score(pictures(5, 0), pictures(5, 1), extractor, CPU, 2, allow_singular=True)
+    said = refusal(score, pictures(5, 0), pictures(5, 1), extractor, CPU, 2, allow_singular=True)
+    assert "extractor.weights: null: https://" in said and "Weights only load failed" in said
     assert not (tmp_path / "mark").exists()
 
 
@@ -292,17 +331,9 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(("samples", "reference", "what"), [(1, 5, "1 samples"), (5, 1, "1 reference images")])
-def test_one_image_has_no_covariance(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
-    with pytest.raises(UserError, match=f"FID: {what}.*; their covariance takes 2 or more"):
-        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 2, allow_singular=True)
-
-
-@pytest.mark.parametrize("scale", [float("inf"), 1e20])
-def test_features_that_are_no_numbers_or_whose_squares_are_none(extractor: BuiltExtractor, scale: float) -> None:
+def test_features_that_are_no_numbers(extractor: BuiltExtractor) -> None:
     net = classifier()
-    net.scale.fill_(scale)
+    net.scale.fill_(float("inf"))
     save_classifier(Path(extractor.weights or ""), net)
-    reason = f"features of 20 of 20 images are NaN, infinite or too large by {extractor.label}"
-    with pytest.raises(UserError, match=reason):
-        score(pictures(20, 0), pictures(20, 1), extractor, CPU, 10)
+    said = refusal(score, pictures(20, 0), pictures(20, 1), extractor, CPU, 10)
+    assert f"features of 20 of 20 images are NaN or infinite by {extractor.label}" in said

@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 from specs import autoencoder_of
 
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
-from unequal.errors import UserError
 from unequal.latents.autoencoder import (
     Autoencoder,
     Net,
@@ -38,15 +37,9 @@ CPU = torch.device("cpu")
 IMAGES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-TINY: dict[str, Any] = {
-    "down_block_types": ("DownEncoderBlock2D",) * 2,
-    "up_block_types": ("UpDecoderBlock2D",) * 2,
-    "block_out_channels": (8, 8),
-    "norm_num_groups": 4,
-    "latent_channels": 2,
-    "scaling_factor": 0.5,
-    "mid_block_add_attention": False,
-}
+TINY: dict[str, Any] = {"block_out_channels": (8, 8), "norm_num_groups": 4, "latent_channels": 2, "scaling_factor": 0.5}
+TINY |= {"down_block_types": ("DownEncoderBlock2D",) * 2, "up_block_types": ("UpDecoderBlock2D",) * 2}
+TINY |= {"mid_block_add_attention": False}
 
 
 def kl(**changes: Any) -> AutoencoderKL:
@@ -61,21 +54,14 @@ def vq(**changes: Any) -> VQModel:
 
 @pytest.mark.parametrize("shift", [None, 0.25])
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
-def test_latents_are_the_mean_of_the_posterior_shifted_and_scaled(shift: float | None, batch_size: int) -> None:
+def test_latents_are_the_mean_of_the_posterior_shifted_and_scaled_and_decoding_undoes_both(shift, batch_size):
     net = kl(shift_factor=shift)
-    found = Autoencoder(net, batch_size).encode(IMAGES)
+    autoencoder, z = Autoencoder(net, batch_size), torch.randn(5, 2, 4, 4, generator=torch.Generator().manual_seed(1))
+    found, decoded = autoencoder.encode(IMAGES), autoencoder.decode((z - (shift or 0)) * 0.5)
     mean, _ = net.quant_conv(net.encoder(to_model_range(IMAGES))).chunk(2, dim=1)
     torch.testing.assert_close(found, (mean - (shift or 0)) * 0.5)
     assert found.shape == (5, *latent_shape(net, 8, 3, "it"))
-
-
-@pytest.mark.parametrize("shift", [None, 0.25])
-@pytest.mark.parametrize("batch_size", [1, 2, 8])
-def test_decoding_undoes_scale_and_shift(shift: float | None, batch_size: int) -> None:
-    net = kl(shift_factor=shift)
-    z = torch.randn(5, 2, 4, 4, generator=torch.Generator().manual_seed(1))
-    expected = net.decoder(net.post_quant_conv(z))
-    torch.testing.assert_close(Autoencoder(net, batch_size).decode((z - (shift or 0)) * 0.5), expected)
+    torch.testing.assert_close(decoded, net.decoder(net.post_quant_conv(z)))
 
 
 def test_codes_are_quantised_by_the_decoder_alone() -> None:
@@ -90,9 +76,8 @@ def test_codes_are_quantised_by_the_decoder_alone() -> None:
     assert latent_shape(vq(vq_embed_dim=3), 8, 3, "it") == (3, 4, 4)
 
 
-@pytest.mark.parametrize("batch_size", [2, 8])
-def test_a_reconstruction_is_what_decoding_leaves_in_256_values(batch_size: int) -> None:
-    autoencoder = Autoencoder(kl(), batch_size)
+def test_a_reconstruction_is_what_decoding_leaves_in_256_values() -> None:
+    autoencoder = Autoencoder(kl(), 2)
     found = autoencoder.reconstruct(IMAGES)
     assert found.dtype == torch.uint8
     assert (found.int() - to_uint8(autoencoder.decode(autoencoder.encode(IMAGES))).int()).abs().max() <= 1
@@ -103,11 +88,11 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, part: str) -> N
     net = kl()
     with torch.no_grad():
         getattr(net, part).conv_out.bias[0] = float("nan")
-    with pytest.raises(UserError, match=r"^autoencoder: decoded images hold NaN or infinite values"):
-        Autoencoder(net, 4).reconstruct(IMAGES)
+    said = refusal(Autoencoder(net, 4).reconstruct, IMAGES)
+    assert said.startswith("autoencoder: decoded images hold NaN or infinite values")
     net.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=rf"^autoencoder: '{tmp_path}': weight '{part}\.conv_out\.bias' holds NaN"):
-        find_net(str(tmp_path))
+    said = f"autoencoder: '{tmp_path}': weight '{part}.conv_out.bias' holds NaN"
+    assert refusal(find_net, str(tmp_path)).startswith(said)
 
 
 def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
@@ -127,7 +112,7 @@ def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
     ],
 )
 def test_images_that_do_not_fit_are_refused_in_one_line(size: int, channels: int, complaint: str) -> None:
-    assert refusal(lambda: latent_shape(kl(), size, channels, "x")).startswith(complaint)
+    assert refusal(latent_shape, kl(), size, channels, "x").startswith(complaint)
 
 
 @pytest.mark.parametrize("make", [kl, vq])
@@ -162,7 +147,7 @@ def test_the_scale_is_the_configs_or_the_settings_and_stays_with_the_network(tmp
 )
 def test_an_autoencoder_is_what_the_settings_say(tmp_path, image_size: int, changes: dict[str, Any], complaint: str):
     kl().save_pretrained(tmp_path)
-    assert refusal(lambda: taken(tmp_path, image_size, **changes)).startswith(f"autoencoder: '{tmp_path}' {complaint}")
+    assert refusal(taken, tmp_path, image_size, **changes).startswith(f"autoencoder: '{tmp_path}' {complaint}")
 
 
 def test_of_an_old_file_of_weights_tensors_alone_are_read(tmp_path: Path) -> None:
@@ -171,9 +156,7 @@ def test_of_an_old_file_of_weights_tensors_alone_are_read(tmp_path: Path) -> Non
     (file,) = tmp_path.glob("*.bin")
     assert torch.equal(Autoencoder(find_net(str(tmp_path)), 4).encode(IMAGES), Autoencoder(net, 4).encode(IMAGES))
     file.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-    with pytest.raises(UserError, match=r"holds no VQModel: ") as refusal:
-        find_net(str(tmp_path))
-    assert "\n" not in str(refusal.value)
+    assert "holds no VQModel: " in refusal(find_net, str(tmp_path))
     assert not (tmp_path / "sprung").exists()
 
 
@@ -185,41 +168,36 @@ def configured(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], obje
     return harm
 
 
-def cut(folder: Path) -> None:
-    file = folder / "diffusion_pytorch_model.safetensors"
-    file.write_bytes(file.read_bytes()[:200])
+def rewritten(file: Path, change: Callable[[bytes], bytes]) -> None:
+    file.write_bytes(change(file.read_bytes()))
 
 
-def test_an_autoencoder_without_a_weight_is_refused(tmp_path: Path) -> None:
-    kl().save_pretrained(tmp_path)
-    file = tmp_path / "diffusion_pytorch_model.safetensors"
-    weights = load_file(file)
+def without_a_weight(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
     del weights["decoder.conv_out.bias"]
-    save_file(weights, file, metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks 1 weights of its network: 'decoder\.conv_out\.bias'$"):
-        find_net(str(tmp_path))
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
 
 
-HARMS: dict[str, Callable[[Path], object]] = {
-    "weights cut short": cut,
-    "no config": lambda folder: (folder / "config.json").unlink(),
-    "other shapes": configured(lambda config: config | {"latent_channels": 7}),
-    "words for numbers": configured(lambda config: config | {"block_out_channels": "wide"}),
-    "another kind": configured(lambda _: {"_class_name": "UNet2DModel"}),
-    "a list of kinds": configured(lambda _: {"_class_name": ["AutoencoderKL"]}),
-    "no settings": configured(lambda _: []),
+WEIGHTS, KINDS = "diffusion_pytorch_model.safetensors", "allowed: AutoencoderKL or VQModel"
+HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "weights cut short": (lambda at: rewritten(at / WEIGHTS, lambda one: one[:200]), "holds no AutoencoderKL"),
+    "a weight too few": (without_a_weight, "lacks 1 weights of its network: 'decoder.conv_out.bias'"),
+    "no config": (lambda at: (at / "config.json").unlink(), "holds no AutoencoderKL"),
+    "other shapes": (configured(lambda config: config | {"latent_channels": 7}), "holds no AutoencoderKL"),
+    "words for numbers": (configured(lambda one: one | {"block_out_channels": "wide"}), "holds no AutoencoderKL"),
+    "another kind": (configured(lambda _: {"_class_name": "UNet2DModel"}), KINDS),
+    "a list of kinds": (configured(lambda _: {"_class_name": ["AutoencoderKL"]}), KINDS),
+    "no settings": (configured(lambda _: []), "holds no AutoencoderKL"),
 }
 
 
-@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
-def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: str) -> None:
+    spoil, said = HARMS[harm]
     kl().save_pretrained(tmp_path)
-    harm(tmp_path)
-    with pytest.raises(
-        UserError, match=r"^autoencoder: '.*' (holds no AutoencoderKL|is a .*; allowed: AutoencoderKL or VQModel$)"
-    ) as refusal:
-        find_net(str(tmp_path))
-    assert "\n" not in str(refusal.value)
+    spoil(tmp_path)
+    line = refusal(find_net, str(tmp_path))
+    assert line.startswith(f"autoencoder: '{tmp_path}' ") and said in line
 
 
 def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callable, tiny_net: Any) -> None:
@@ -227,8 +205,8 @@ def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callabl
     kl(scaling_factor=0.6).save_pretrained(tmp_path / "other")
     record = make_record(tiny_net(), autoencoder=identity(tmp_path / "one"))
     check_origin(record, tmp_path / "one")
-    with pytest.raises(UserError, match="other: not the autoencoder in whose latents 'tiny' works"):
-        check_origin(record, tmp_path / "other")
+    said = "other: not the autoencoder in whose latents 'tiny' works"
+    assert said in refusal(check_origin, record, tmp_path / "other")
     assert load_autoencoder(tmp_path / "other", CPU, 3).scale == 0.6
 
 
@@ -265,5 +243,5 @@ def test_the_loss_is_a_squared_error_a_pixel_and_a_divergence_a_latent_value() -
 
 @pytest.mark.parametrize("value", [0.5, float("nan"), float("inf")])
 def test_latents_that_have_no_scale(value: float) -> None:
-    with pytest.raises(UserError, match=r"autoencoder: its latents have a standard deviation of (0\.0|nan)"):
-        spread_of(torch.full((2, 2, 4, 4), value))
+    said = f"autoencoder: its latents have a standard deviation of {0.0 if value == 0.5 else 'nan'}"
+    assert refusal(spread_of, torch.full((2, 2, 4, 4), value)).startswith(said)

@@ -14,7 +14,7 @@ from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
-from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.predictions import HEADS, target
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, head_products, profile, profile_optimal_loss
 from unequal.models.denoiser import Denoiser
@@ -75,10 +75,11 @@ def test_a_network_gets_the_labels_of_the_images_drawn(images: Tensor) -> None:
 
 
 def test_draws_follow_the_seed_and_the_split(images: Tensor) -> None:
-    first, again, other = (joined(draws_of(images, seed=seed), 100) for seed in (0, 0, 1))
-    assert torch.equal(first[1], again[1])
-    assert not torch.equal(first[1], other[1])
-    assert not torch.equal(first[1], joined(draws_of(images[:20]), 100)[1])
+    first, again, other, split = (
+        joined(draws_of(*one), 100)[1] for one in ((images,), (images,), (images, 12, 1), (images[:20],))
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other) and not torch.equal(first, split)
 
 
 def test_no_image_twice_at_a_timestep_while_there_are_enough(images: Tensor) -> None:
@@ -89,19 +90,13 @@ def test_no_image_twice_at_a_timestep_while_there_are_enough(images: Tensor) -> 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
 def test_a_perfect_denoiser_loses_nothing(images: Tensor, prediction: str) -> None:
-    only = images[:1]
-    x0 = to_model_range(only)
+    x0 = to_model_range(images[:1])
 
     def truth(x_t: Tensor, timesteps: Tensor) -> Tensor:
-        ratio = SCHEDULE.alphas_cumprod[timesteps].float().reshape(-1, 1, 1, 1)
-        epsilon = (x_t - ratio.sqrt() * x0) / (1 - ratio).sqrt()
-        return {
-            "epsilon": epsilon,
-            "v_prediction": ratio.sqrt() * epsilon - (1 - ratio).sqrt() * x0,
-            "sample": x0.expand_as(x_t),
-        }[prediction]
+        levels = SCHEDULE.at(timesteps, x_t)
+        return target(prediction, x0.expand_as(x_t), (x_t - levels[0] * x0) / levels[1], *levels)
 
-    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(only, count=4), 50).epsilon
+    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(images[:1], count=4), 50).epsilon
     assert losses.shape == (50, 4)
     assert losses.dtype == np.float32
     assert losses.max() < 1e-8
@@ -204,10 +199,8 @@ def test_products_of_known_errors(images: Tensor) -> None:
 
     def heads(x_t: Tensor, timesteps: Tensor) -> Tensor:
         alpha, sigma = SCHEDULE.at(timesteps, x_t)
-        wrong = [x0 - 1, x0 + 2, x0 + turns]
-        return torch.cat(
-            [wrong[0].expand_as(x_t), (alpha * x_t - wrong[1]) / sigma, (x_t - alpha * wrong[2]) / sigma], dim=1
-        )
+        first, second, third = ((x0 + wrong).expand_as(x_t) for wrong in (-1, 2, turns))
+        return torch.cat([first, (alpha * x_t - second) / sigma, (x_t - alpha * third) / sigma], dim=1)
 
     denoiser = Denoiser(Answering(heads), spec_of("mixed"), torch.ones(50, 3) / 3)
     products = head_products(denoiser, draws_of(images[:1], count=3), 40).mean(1)
@@ -229,29 +222,21 @@ def test_products_are_symmetric_and_no_mixture_has_a_negative_error(images: Tens
         np.testing.assert_allclose(products[:, i, i], in_x0, rtol=1e-3, err_msg=head)
 
 
-class Prophet(nn.Module):
-    """Answers the ε that a plain image, read off its low-resolution form, leaves in x_t; once a head."""
+@pytest.mark.parametrize("heads", [1, 3])
+def test_super_resolution_is_profiled_with_what_it_sees(heads: int) -> None:
+    """The low-resolution form of a plain image says all, so that only a network that sees it loses nothing."""
+    plain = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8).contiguous()
 
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.unused = nn.Parameter(torch.zeros(1))
-
-    def forward(self, images: Tensor, timesteps: Tensor) -> Any:
+    def answer(images: Tensor, timesteps: Tensor) -> Tensor:
         x_t, x0 = images.chunk(2, dim=1)
         alpha, sigma = SCHEDULE.at(timesteps, x_t)
         epsilon = (x_t - alpha * x0) / sigma
-        heads = [x0, alpha * epsilon - sigma * x0, epsilon] if self.heads == 3 else [epsilon]
-        return SimpleNamespace(sample=torch.cat(heads, dim=1))
+        return torch.cat([x0, alpha * epsilon - sigma * x0, epsilon][-heads:], dim=1)
 
-
-def test_super_resolution_is_profiled_with_what_it_sees() -> None:
-    """The low-resolution form of a plain image says all, so that only a network that sees it loses nothing."""
-    plain = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8).contiguous()
-    draws = draws_of(plain, count=4)
-    assert profile(Denoiser(Prophet(1), spec_of(condition=low_resolution(4))), draws, 50).epsilon.max() < 1e-6
-    heads = Denoiser(Prophet(3), spec_of("mixed", condition=low_resolution(4)), torch.full((50, 3), 1 / 3))
-    assert np.abs(head_products(heads, draws, 50)).max() < 1e-6
+    spec = spec_of("epsilon" if heads == 1 else "mixed", condition=low_resolution(4))
+    denoiser = Denoiser(Answering(answer), spec, *([torch.full((50, 3), 1 / 3)] if heads == 3 else []))
+    measure = head_products if heads == 3 else lambda *asked: profile(*asked).epsilon
+    assert np.abs(measure(denoiser, draws_of(plain, count=4), 50)).max() < 1e-6
 
 
 class Stop(Exception):

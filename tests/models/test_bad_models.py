@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from refusals import Bad, Stage, as_process, check_refused, table
+from refusals import Bad, Stage, check_refused, table
 from safetensors.torch import load_file, save, save_file
 from small_inputs import T, write_settings
 
@@ -41,7 +41,6 @@ def cut(path: Path, kept: int) -> Callable[[], object]:
 
 
 def facts(folder: Path, **changes: Any) -> Callable[[], None]:
-
     def spoil() -> None:
         found = read_json(folder / RECORD) | changes
         (folder / RECORD).write_text(json.dumps({name: value for name, value in found.items() if value != "gone"}))
@@ -50,7 +49,6 @@ def facts(folder: Path, **changes: Any) -> Callable[[], None]:
 
 
 def vouched(folder: Path, name: str, content: bytes | str) -> Callable[[], None]:
-
     def spoil() -> None:
         written(folder / name, content)()
         found = read_json(folder / RECORD)
@@ -214,7 +212,6 @@ def taken_config(**changes: Any) -> Callable[[], None]:
 
 
 def pt(content: Any, raw: bool = False) -> Callable[[], None]:
-
     def spoil() -> None:
         shutil.rmtree(BASE)
         Path("model.pt").write_bytes(content) if raw else torch.save(content, "model.pt")
@@ -258,13 +255,4 @@ ELSEWHERE: dict[str, Bad] = {
 def test_a_bad_network_from_elsewhere_is_refused(bad: Bad) -> None:
     bad.spoil()
     check_refused(train_base, said=bad.said, outputs=TRAINED)
-    assert not Path("unpickled").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_process_that_meets_a_bad_model_says_one_line() -> None:
-    bad = OWN["a pickle vouched for"]
-    bad.spoil()
-    check_refused(profile_loss, "--model", "base", said=bad.said, outputs=OUTPUTS, run=as_process)
     assert not Path("unpickled").exists()

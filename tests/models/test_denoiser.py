@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from one_line import refusal
 from specs import class_labels, low_resolution, spec_of
 from torch import Tensor, nn
 
-from unequal.diffusion.predictions import HEADS, PREDICTIONS
+from unequal.diffusion.predictions import HEADS, PREDICTIONS, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser, load_denoiser, selected_heads
 from unequal.models.folder import Heads, save_model
 
@@ -47,29 +47,18 @@ def draw() -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_the_truth_in_any_prediction(prediction: str, draw: tuple[Tensor, Tensor, Tensor]) -> None:
+@pytest.mark.parametrize("variance", ["fixed", "learned"])
+def test_the_truth_in_any_prediction(prediction: str, variance: str, draw: tuple[Tensor, Tensor, Tensor]) -> None:
     x0, epsilon, x_t = draw
-    denoiser = Denoiser(Knowing(x0, epsilon, (prediction,)), spec_of(prediction))
-    torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
-    torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_channels_of_the_variance_are_no_part_of_the_prediction(prediction: str, draw: tuple[Tensor, Tensor, Tensor]):
-    x0, epsilon, x_t = draw
-    knowing = Knowing(x0, epsilon, (prediction, "epsilon"))  # as if the noise were what it says of the variance
-    denoiser = Denoiser(knowing, spec_of(prediction, variance="learned"))
+    further = ("epsilon",) if variance == "learned" else ()  # as if the noise were what it says of the variance
+    denoiser = Denoiser(Knowing(x0, epsilon, (prediction, *further)), spec_of(prediction, variance=variance))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0[None], atol=1e-3, rtol=0)
-    found, share = denoiser.x0_and_share(x_t, T)
-    torch.testing.assert_close(found, x0, atol=1e-3, rtol=0)
-    torch.testing.assert_close(share, (epsilon + 1) / 2)
-
-
-def test_a_network_without_learned_variance_has_none(tiny_net: Callable) -> None:
-    with pytest.raises(UserError, match="has learned no variance"):
-        Denoiser(tiny_net(), spec_of("epsilon")).x0_and_share(torch.zeros(4, 1, 8, 8), T)
+    if further:
+        found, share = denoiser.x0_and_share(x_t, T)
+        torch.testing.assert_close(found, x0, atol=1e-3, rtol=0)
+        torch.testing.assert_close(share, (epsilon + 1) / 2)
 
 
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
@@ -87,12 +76,6 @@ def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable) -> None:
     heads, mixed = denoiser.x0_of_heads(x_t, T), denoiser.x0(x_t, T)
     for i, t in enumerate(T.tolist()):
         torch.testing.assert_close(mixed[i], heads[t % 3, i])
-
-
-@pytest.mark.parametrize(("prediction", "weights"), [("mixed", None), ("epsilon", torch.ones(50, 3) / 3)])
-def test_head_weights_belong_to_mixed(tiny_net: Callable, prediction: str, weights: Tensor | None) -> None:
-    with pytest.raises(UserError, match="head weights"):
-        Denoiser(tiny_net(), spec_of(prediction), weights)
 
 
 class Remembering(nn.Module):
@@ -117,40 +100,42 @@ def test_super_resolution_sees_the_image_at_low_resolution(prediction: str, draw
     seen = torch.nn.functional.interpolate(low, size=8, mode="bilinear")
     torch.testing.assert_close(net.seen, torch.cat([x_t, seen], dim=1))
     alpha, sigma = SCHEDULE.at(T, x_t)
-    by_hand = {
-        "sample": seen,
-        "v_prediction": alpha * x_t - sigma * seen,
-        "epsilon": (x_t - sigma * seen) / alpha,
-        "velocity": (x_t - sigma * seen) / (alpha + sigma),
-    }
-    torch.testing.assert_close(found, by_hand["sample" if prediction == "mixed" else prediction])
+    torch.testing.assert_close(found, to_x0("sample" if weights is not None else prediction, seen, x_t, alpha, sigma))
     torch.testing.assert_close(denoiser.epsilon(x_t, T), (x_t - alpha * found) / sigma, atol=1e-4, rtol=1e-4)
 
 
+X_T = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8)
+
+
 def test_a_condition_belongs_to_super_resolution(tiny_net: Callable) -> None:
-    x_t = torch.zeros(4, 1, 8, 8)
     plain = Denoiser(tiny_net(), spec_of("epsilon"))
-    assert torch.equal(plain.conditioned_on(x_t).x0(x_t, T), plain.x0(x_t, T))
-    with pytest.raises(UserError, match="an unconditional model takes no low-resolution image"):
-        plain.conditioned(x_t)
+    assert torch.equal(plain.conditioned_on(X_T).x0(X_T, T), plain.x0(X_T, T))
+    assert "an unconditional model takes no low-resolution image" in refusal(plain.conditioned, X_T)
     enlarging = Denoiser(Remembering(1), spec_of("epsilon", condition=low_resolution(2)))
-    for ask in (lambda: enlarging.x0(x_t, T), lambda: enlarging.epsilon(x_t, T), lambda: enlarging.conditioned(None)):
-        with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
-            ask()
+    for ask, asked in ((enlarging.x0, (X_T, T)), (enlarging.epsilon, (X_T, T)), (enlarging.conditioned, (None,))):
+        assert "a model of super-resolution needs a low-resolution image" in refusal(ask, *asked)
 
 
 def test_a_class_conditional_network_gets_labels(tiny_net: Callable) -> None:
-    x_t, labels = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8), torch.tensor([0, 2, 1, 0])
-    net = tiny_net(condition=class_labels(3))
+    net, labels = tiny_net(condition=class_labels(3)), torch.tensor([0, 2, 1, 0])
     denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))
-    found = denoiser.conditioned_on(x_t, labels).epsilon(x_t, T)
-    assert torch.equal(found, net(x_t, T, class_labels=labels).sample)
-    assert not torch.equal(found, denoiser.conditioned(labels.flip(0)).epsilon(x_t, T))
-    for ask in (lambda: denoiser.epsilon(x_t, T), lambda: denoiser.conditioned_on(x_t)):
-        with pytest.raises(UserError, match="a model of 3 classes needs labels"):
-            ask()
+    found = denoiser.conditioned_on(X_T, labels).epsilon(X_T, T)
+    assert torch.equal(found, net(X_T, T, class_labels=labels).sample)
+    assert not torch.equal(found, denoiser.conditioned(labels.flip(0)).epsilon(X_T, T))
+    for ask, asked in ((denoiser.epsilon, (X_T, T)), (denoiser.conditioned_on, (X_T,))):
+        assert "a model of 3 classes needs labels" in refusal(ask, *asked)
     plain = Denoiser(tiny_net(), spec_of("epsilon"))
-    assert torch.equal(plain.conditioned_on(x_t, labels).epsilon(x_t, T), plain.epsilon(x_t, T))
+    assert torch.equal(plain.conditioned_on(X_T, labels).epsilon(X_T, T), plain.epsilon(X_T, T))
+
+
+def test_what_a_model_has_not_learned_is_refused(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
+    net = tiny_net()
+    assert "has learned no variance" in refusal(Denoiser(net, spec_of("epsilon")).x0_and_share, X_T, T)
+    for prediction, weights in (("mixed", None), ("epsilon", torch.ones(50, 3) / 3)):
+        assert "head weights" in refusal(Denoiser, net, spec_of(prediction), weights)
+    save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
+    said = refusal(load_denoiser, tmp_path, torch.device("cpu"), "blend")
+    assert said.endswith("prediction 'v_prediction' has one head; 'blend' selects among three")
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
@@ -174,13 +159,6 @@ def test_another_selection_needs_no_training(tmp_path: Path, tiny_net: Callable,
     for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):
         denoiser, _ = load_denoiser(tmp_path, torch.device("cpu"), select)
         torch.testing.assert_close(denoiser.x0(x_t, T), expected)
-
-
-def test_one_head_leaves_nothing_to_select(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
-    net = tiny_net()
-    save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
-    with pytest.raises(UserError, match=r"prediction 'v_prediction' has one head; 'blend' selects among three$"):
-        load_denoiser(tmp_path, torch.device("cpu"), "blend")
 
 
 class Linear(nn.Module):

@@ -31,13 +31,10 @@ PUBLISHED = {
 def published(size: str, patch: int, channels: int = 4) -> DiffusionTransformer:
     """A published network, without memory for its weights."""
     depth, width, heads = PUBLISHED[size][0]
-    network = DiT(
-        kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=patch, variance="learned",
-        condition=dropped_labels(1000),
-    )  # fmt: skip
-    spec = ModelSpec.of(
-        network, BetaSchedule(name="linear", timesteps=1000), "epsilon", Space(channels=channels, size=32)
-    )
+    sizes = {"depth": depth, "width": width, "heads": heads, "patch": patch}
+    network = DiT(kind="dit", pretrained=None, variance="learned", condition=dropped_labels(1000), **sizes)
+    schedule, space = BetaSchedule(name="linear", timesteps=1000), Space(channels=channels, size=32)
+    spec = ModelSpec.of(network, schedule, "epsilon", space)
     with torch.device("meta"):
         net = build_network(network, spec)
     assert isinstance(net, DiffusionTransformer)

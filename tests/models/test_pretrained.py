@@ -21,6 +21,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundE
 from one_line import refusal
 from openai_unet import OpenAIUNet
 from specs import class_labels, low_resolution, spec_of
+from tensors import equal
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.backbone import take_over
@@ -39,8 +40,7 @@ def spec(network: UNet2D, size: int, channels: int, prediction: str = "epsilon",
 
 
 def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
-    first, second = one.state_dict(), other.state_dict()
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return equal(one.state_dict(), other.state_dict())
 
 
 @pytest.fixture
@@ -70,33 +70,27 @@ def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable, loa
         assert same_weights(net, fresh)
 
 
-def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
-    net = tiny_net(condition=ENLARGING)
-    net.save_pretrained(tmp_path / "enlarging")
-    tiny_net().save_pretrained(tmp_path / "generating")
-    assert same_weights(load(tmp_path / "enlarging", condition=ENLARGING), net)
-    assert "2 channels in and 1 out" in refusal(load, tmp_path / "enlarging")
-    assert "which is 2 in for a model of super-resolution" in refusal(
-        load, tmp_path / "generating", condition=ENLARGING
-    )
-
-
-def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
-    net = tiny_net(variance="learned")
-    net.save_pretrained(tmp_path / "learned")
-    tiny_net().save_pretrained(tmp_path / "plain")
-    assert same_weights(load(tmp_path / "learned", variance="learned"), net)
-    assert "1 channels in and 2 out; the data" in refusal(load, tmp_path / "learned")
-    assert "1 out with fixed variance" in refusal(load, tmp_path / "learned")
-    assert "2 out with learned variance" in refusal(load, tmp_path / "plain", variance="learned")
-
-
-@pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
-def test_pretrained_for_other_images(tmp_path: Path, tiny_net: Callable, load: Load, size: int, channels: int) -> None:
-    tiny_net().save_pretrained(tmp_path)
-    said = refusal(load, tmp_path, size, channels)
-    assert "size 8 with 1 channels in and 1 out" in said
-    assert f"the data have size {size} and {channels} channels" in said
+@pytest.mark.parametrize(
+    ("stored", "asked", "said"),
+    [
+        ({"condition": ENLARGING}, {"condition": ENLARGING}, None),
+        ({"condition": ENLARGING}, {}, "2 channels in and 1 out"),
+        ({}, {"condition": ENLARGING}, "which is 2 in for a model of super-resolution"),
+        ({"variance": "learned"}, {"variance": "learned"}, None),
+        ({"variance": "learned"}, {}, "1 channels in and 2 out; the data have size 8 and 1 channels"),
+        ({"variance": "learned"}, {}, "1 out with fixed variance"),
+        ({}, {"variance": "learned"}, "2 out with learned variance"),
+        ({}, {"size": 16}, "size 8 with 1 channels in and 1 out; the data have size 16 and 1 channels"),
+        ({}, {"channels": 3}, "size 8 with 1 channels in and 1 out; the data have size 8 and 3 channels"),
+    ],
+)
+def test_pretrained_for_other_images(tmp_path, tiny_net, load, stored, asked, said):
+    net = tiny_net(**stored)
+    net.save_pretrained(tmp_path)
+    if said is None:
+        assert same_weights(load(tmp_path, **asked), net)
+    else:
+        assert said in refusal(load, tmp_path, **asked)
 
 
 def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,20 +255,12 @@ def test_a_scheduler_on_the_hub(tmp_path: Path, tiny_net: Callable, take: Load, 
 
 
 def test_networks_that_take_more_than_timesteps(tmp_path: Path, load: Load) -> None:
-    small: dict[str, Any] = {
-        "sample_size": 8,
-        "in_channels": 1,
-        "out_channels": 1,
-        "block_out_channels": (8, 16),
-        "down_block_types": ("DownBlock2D", "DownBlock2D"),
-        "up_block_types": ("UpBlock2D", "UpBlock2D"),
-        "norm_num_groups": 4,
-    }
+    small: dict[str, Any] = {"sample_size": 8, "in_channels": 1, "out_channels": 1, "block_out_channels": (8, 16)}
+    small |= {"down_block_types": ("DownBlock2D",) * 2, "up_block_types": ("UpBlock2D",) * 2, "norm_num_groups": 4}
     UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
     source = tmp_path / "classes"
-    assert (
-        refusal(load, source) == f"network.condition.classes: none, but network.pretrained '{source}' takes 10 classes"
-    )
+    said = f"network.condition.classes: none, but network.pretrained '{source}' takes 10 classes"
+    assert refusal(load, source) == said
     assert refusal(load, source, condition=class_labels(9)).endswith("takes 10 classes")
     assert same_weights(load(source, condition=class_labels(10)), UNet2DModel.from_pretrained(source))
     UNet2DModel(**small).save_pretrained(tmp_path / "none")

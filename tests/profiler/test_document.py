@@ -1,15 +1,19 @@
-"""timesteps.json as it is written and read, and what of it is refused."""
+"""timesteps.json as it is written and read, which timesteps it holds and what each stands for; what is refused."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from one_line import refusal
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.files import read_json, write_json
 from unequal.profiler.document import Betas, Losses, Timesteps
+from unequal.profiler.epsilon_errors import spread
+from unequal.profiler.page import shares_of
 
 T = 50
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(8, 5))
@@ -71,8 +75,27 @@ def test_what_is_no_profile_is_refused_in_a_line(tmp_path: Path, changes: dict[s
     path = tmp_path / "timesteps.json"
     document().write(path)
     write_json(path, read_json(path) | changes)
-    with pytest.raises(UserError) as refusal:
-        Timesteps.read(path)
-    assert complaint in str(refusal.value)
-    assert str(refusal.value).startswith(f"{path}: ")
-    assert "\n" not in str(refusal.value)
+    said = refusal(Timesteps.read, path)
+    assert said.startswith(f"{path}: ") and complaint in said
+
+
+@given(st.sets(st.integers(0, 49), min_size=1))
+def test_a_measured_timestep_stands_for_those_that_it_is_nearest_to(chosen: set[int]) -> None:
+    assert shares_of(np.array(sorted(chosen)), 50).sum() == pytest.approx(1)
+    np.testing.assert_allclose(shares_of(np.arange(50), 50), 1 / 50)
+    np.testing.assert_allclose(shares_of(np.array([0, 4, 9]), 10), [0.25, 0.45, 0.3])
+
+
+SCHEDULES = [NoiseSchedule.linear(1000), NoiseSchedule.cosine(1000), Flow(1000, 3.0)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda one: one.name)
+def test_log_snr_and_time_are_both_covered(schedule: NoiseSchedule) -> None:
+    found = spread(schedule, 100)
+    assert (found[0], found[-1]) == (0, 999)
+    assert len(found) > 80
+    # In the sum of two shares, no gap is more than two hundredths of each.
+    log_snr = schedule.snr.log().numpy()[found]
+    inner = slice(2, -2)  # near the ends of a flow or a cosine a single timestep crosses more
+    assert np.diff(found).max() <= 2 / 99 * 999 + 1
+    assert -np.diff(log_snr)[inner].min() <= 3 / 99 * (log_snr[0] - log_snr[-1])

@@ -2,12 +2,13 @@
 
 import codecs
 import json
+import re
 from pathlib import Path
 
 import pytest
+from one_line import refusal
 from PIL import Image
 
-from unequal.errors import UserError
 from unequal.models.class_names import class_numbers, read_class_names, write_class_names
 from unequal.profiler.image_folder import ImageFolder, refuse_shared
 
@@ -48,8 +49,7 @@ def test_a_caption_is_read_as_its_mark_says(folder: Path, text: str, mark: bytes
 )
 def test_what_is_no_text_is_refused(folder: Path, content: bytes, said: str) -> None:
     (folder / "a.txt").write_bytes(content)
-    with pytest.raises(UserError, match=said):
-        ImageFolder.below(folder).captions()
+    assert said in refusal(ImageFolder.below(folder).captions)
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -58,8 +58,7 @@ def test_a_list_of_captions_holds_any_text(folder: Path, mark: str, end: str) ->
     (folder / "metadata.jsonl").write_bytes((mark + LINE + end).encode())
     assert ImageFolder.below(folder).captions() == ["one\u2028two"]
     (folder / "metadata.jsonl").write_bytes(LINE.replace("one", "café").encode("latin-1", "replace"))
-    with pytest.raises(UserError, match=r"metadata\.jsonl: byte \d+ is no utf-8 text"):
-        ImageFolder.below(folder).captions()
+    assert re.search(r"metadata\.jsonl: byte \d+ is no utf-8 text", refusal(ImageFolder.below(folder).captions))
 
 
 def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path: Path) -> None:
@@ -67,8 +66,7 @@ def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path: Path
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
     train, held = (ImageFolder.below(tmp_path / name) for name in ("train", "held"))
-    with pytest.raises(UserError, match=r"held: 1 of its images are training images too \(3\.png\)"):
-        refuse_shared(train, held)
+    assert "held: 1 of its images are training images too (3.png)" in refusal(refuse_shared, train, held)
     (tmp_path / "held/3.png").unlink()
     refuse_shared(train, ImageFolder.below(tmp_path / "held"))
 
@@ -101,15 +99,13 @@ def test_numbers_of_classes_are_matched_by_name(
     ],
 )
 def test_numbers_that_names_do_not_say_are_asked_for(names: list[str], known: dict[int, str] | None, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        class_numbers(names, known, 2, "here")
+    assert refusal(class_numbers, names, known, 2, "here").startswith(said)
 
 
 def test_names_of_classes_are_found_where_models_have_them(tmp_path: Path) -> None:
     assert read_class_names(tmp_path) is None
-    (tmp_path / "model_index.json").write_text(
-        '{"_class_name": "DiTPipeline", "id2label": {"0": "tench", "1": "shark"}}'
-    )
+    index = {"_class_name": "DiTPipeline", "id2label": {"0": "tench", "1": "shark"}}
+    (tmp_path / "model_index.json").write_text(json.dumps(index))
     assert read_class_names(tmp_path) == {0: "tench", 1: "shark"}
     write_class_names(tmp_path, ["b", "a"])
     assert read_class_names(tmp_path) == {0: "b", 1: "a"}

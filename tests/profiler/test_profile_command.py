@@ -50,9 +50,7 @@ def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys
         (("--guidance", "nan"), 1, "--guidance nan: not a finite number"),
     ],
 )
-def test_wrong_input_is_errors_in_one_line(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str
-):
+def test_wrong_input_is_errors_in_one_line(folder, tmp_path, capsys, arguments, status, said):
     assert run(folder, "--out", str(tmp_path / "out"), *arguments) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("Error: ") and said in line

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from commands import Called, call
+from commands import call
 from commands import done as done_by
 from profiled import FLOW, LINEAR, document, written
 
@@ -22,12 +23,7 @@ ROOT = Path(__file__).parents[2]
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
 
 
-def run(*arguments: object) -> Called:
-    return call("suggest", *arguments)
-
-
-def done(*arguments: object) -> str:
-    return done_by("suggest", *arguments)
+run, done = partial(call, "suggest"), partial(done_by, "suggest")
 
 
 @both
@@ -95,21 +91,14 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
 
 
 GOOD = document().model_dump_json()
+ENDLESS, HUGE = {"kind": "flow", "timesteps": 10**14, "shift": 1.0}, [1e308] * 40
 BAD: dict[str, tuple[str | None, list[str], str]] = {
     "missing": (None, [], "timesteps.json: no such file; `unequal profile` writes it"),
     "cut short": (GOOD[:200], [], "not valid JSON"),
-    "too long": (
-        changed(lambda c: c.update(schedule={"kind": "flow", "timesteps": 10**14, "shift": 1.0})),
-        [],
-        "too many",
-    ),
+    "too long": (changed(lambda c: c.update(schedule=ENDLESS)), [], "too many"),
     "too few losses": (changed(lambda c: c["losses"]["held_out"]["mean"].pop()), [], "a table of 39 figures"),
     "a negative loss": (changed(lambda c: c["losses"]["held_out"]["mean"].__setitem__(3, -1.0)), [], "mean.3: -1.0"),
-    "huge losses": (
-        changed(lambda c: c["losses"]["held_out"].update(second_moment=[1e308] * 40)),
-        [],
-        "give no density",
-    ),
+    "huge losses": (changed(lambda c: c["losses"]["held_out"].update(second_moment=HUGE)), [], "give no density"),
     "a forged line": (changed(lambda c: c.update(model="m\nError: forged")), [], 'model: "m\\nError: forged": holds'),
     "an escape": (changed(lambda c: c["conditions"].update(device="\x1b[2J")), [], "holds line breaks or signs that"),
     "another schedule": (GOOD, ["--schedule", "cosine"], "of another schedule than 'cosine' of 1000 timesteps"),
@@ -140,12 +129,12 @@ def test_figures_that_cannot_be_written_are_reported(tmp_path: Path):
 
 def with_errors(folder: Path, share: float) -> Path:
     """The file with these standard errors, as shares of the means."""
-    content = document().model_dump(mode="json")
-    losses = content["losses"]["held_out"]
+    (folder / "timesteps.json").write_text(changed(lambda content: spread(content["losses"]["held_out"], share)))
+    return folder / "timesteps.json"
+
+
+def spread(losses: dict[str, list[float]], share: float) -> None:
     losses["stderr"] = [share * mean for mean in losses["mean"]]
-    file = folder / "timesteps.json"
-    file.write_text(json.dumps(content))
-    return file
 
 
 def parts_of(file: Path, share: float) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from unequal.pruning.anatomy import Anatomy, Unit, units_by
 from unequal.pruning.bank import Bank
 from unequal.settings.training import Runtime
 
@@ -25,3 +28,8 @@ class Here:
     @property
     def lines(self) -> list[dict[str, Any]]:
         return [one.model_dump() for one in Bank(self.work).candidates]
+
+
+def all_units(anatomy: Anatomy) -> list[Unit]:
+    """Units in the order of their channels."""
+    return units_by(lambda group: torch.arange(len(group[0].idxs), dtype=torch.float32), anatomy)

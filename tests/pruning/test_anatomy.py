@@ -1,6 +1,7 @@
 """Units that can be pruned, and their cost by formula, as measured and as published."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_place import all_units
 
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.unet2d.backbone import build_unet
@@ -21,10 +23,6 @@ from unequal.settings.params import Params
 BuildNet = Callable[..., UNet2DModel]
 ATTENTIVE: dict[str, Any] = {"attention_resolutions": (8, 4), "scale_shift": True}
 PRESETS = Path(__file__).parents[2] / "presets"
-
-
-def all_units(anatomy: Anatomy) -> list[Unit]:
-    return units_by(lambda group: torch.arange(len(group[0].idxs), dtype=torch.float32), anatomy)
 
 
 @pytest.mark.parametrize("changes", [{}, ATTENTIVE, {"heads": 2, "block_out_channels": (8, 16, 16)}])
@@ -69,30 +67,22 @@ def test_uniform_ratios_are_the_known_staircase() -> None:
     with torch.device("meta"):
         anatomy = Anatomy(build_unet(network, 32, 3, 3))
     for ratio, macs in ((0.0, 6.054), (0.25, 3.41), (0.30, 2.09)):
-        steps = [1 if layer.heads else layer.parts for layer in anatomy.layers]
-        kept = [
-            int((1 - ratio) * layer.channels) // step * step for layer, step in zip(anatomy.layers, steps, strict=True)
-        ]
-        removed = np.array([layer.channels for layer in anatomy.layers]) - np.array(kept)
+        steps = np.array([1 if layer.heads else layer.parts for layer in anatomy.layers])
+        channels = np.array([layer.channels for layer in anatomy.layers])
+        removed = channels - ((1 - ratio) * channels).astype(np.int64) // steps * steps
         assert anatomy.macs(removed) / 1e9 == pytest.approx(macs, rel=0.011)
-
-
-def drawn(group: Any) -> torch.Tensor:
-    return torch.rand(len(group[0].idxs), generator=torch.Generator().manual_seed(len(group)))
-
-
-def by_layer(units: list[Unit]) -> dict[str, list[Unit]]:
-    layers: dict[str, list[Unit]] = {}
-    for unit in units:
-        layers.setdefault(unit.layer, []).append(unit)
-    return layers
 
 
 @pytest.mark.parametrize("changes", [{}, {"middle_attention": False}, ATTENTIVE, {"heads": 2}, {"heads": 3}])
 def test_units_fit_norms_and_heads(tiny_net: BuildNet, changes: dict[str, Any]) -> None:
+    def drawn(group: Any) -> torch.Tensor:
+        return torch.rand(len(group[0].idxs), generator=torch.Generator().manual_seed(len(group)))
+
     net = tiny_net(**changes)
     modules = dict(net.named_modules())
-    layers = by_layer(units_by(drawn, Anatomy(net)))
+    layers: dict[str, list[Unit]] = {}
+    for unit in units_by(drawn, Anatomy(net)):
+        layers.setdefault(unit.layer, []).append(unit)
     assert sum(layer.endswith("to_q") for layer in layers) == sum("to_q" in name for name in modules)
     for layer, units in layers.items():
         root = modules[layer]
@@ -112,14 +102,8 @@ def test_a_unit_takes_the_least_important_channel_that_is_left_of_each_norm_grou
     assert across(scores, 2).tolist() == [[1, 3], [2, 5], [0, 4]]
 
 
-RANKING = [
-    Unit(layer, (i,), rank, block_of(layer))
-    for rank, (layer, i) in enumerate(
-        (layer, i)
-        for i in range(4)
-        for layer in ("up_blocks.0.resnets.0.conv1", "conv_in", "mid_block.resnets.0.conv1")
-    )
-]
+LAYERS = ("up_blocks.0.resnets.0.conv1", "conv_in", "mid_block.resnets.0.conv1")
+RANKING = [Unit(layer, (i,), rank, block_of(layer)) for rank, (i, layer) in enumerate(product(range(4), LAYERS))]
 BLOCKS = ["conv_in", "mid_block", "up_blocks.0"]
 
 

@@ -10,7 +10,6 @@ from chat_server import Reply, answer, error, serving
 from search_place import Here
 from torch import nn
 
-from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy, blocks_of
 from unequal.pruning.bank import BANK
 from unequal.pruning.evaluator import Evaluator
@@ -18,6 +17,7 @@ from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prompt import prompt_of
 from unequal.pruning.proxy import decide
+from unequal.pruning.prune import bank_of
 from unequal.settings.pruning import Magnitude, Proxy
 from unequal.settings.training import Runtime
 
@@ -130,15 +130,6 @@ def test_the_prompt_describes_the_network(kind: str, target: Target, runtime: Ru
 
 
 def test_a_recording_of_several_groups_is_a_folder(tmp_path: Any) -> None:
-    from unequal.pruning.prune import bank_of
-
     assert bank_of(tmp_path, 3) == tmp_path / "group_3" / BANK
     (tmp_path / "bank.jsonl").touch()
     assert bank_of(tmp_path / "bank.jsonl", 3) == tmp_path / "bank.jsonl"
-
-
-def test_a_folder_without_the_group_is_refused(tmp_path: Any, here: Here, target: Target) -> None:
-    method = Proxy.model_validate(SEARCH | {"decider": {"kind": "tpe"}})
-    missing = tmp_path / "group_0" / BANK
-    with pytest.raises(UserError, match=r"group_0/memory_bank\.jsonl: no memory bank that can be read"):
-        decide(here, method, target, Anatomy(target.net), missing)

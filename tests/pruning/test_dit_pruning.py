@@ -2,24 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_place import Here
+from one_line import refusal
+from search_place import Here, all_units
 from specs import class_labels, dropped_labels
 
-from unequal.data.prepared import PreparedData
-from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model, take_away
-from unequal.pruning.anatomy import Anatomy, Unit, units_by
+from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit, remove, removed_channels
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import decide
@@ -33,10 +30,6 @@ METHODS: list[Importance] = [
     Taylor(method="taylor", timesteps="group", images=8),
     DiffPruning(method="diff_pruning", timesteps="group", images=2, threshold=0.05),
 ]
-
-
-def all_units(anatomy: Anatomy) -> list[Unit]:
-    return units_by(lambda group: torch.arange(len(group[0].idxs), dtype=torch.float32), anatomy)
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +81,8 @@ def test_what_is_left_answers_as_if_the_rest_were_zero(tiny_dit: BuildDiT) -> No
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
-@pytest.mark.parametrize("ratio", [0.9, 0.5, 0.2])
-def test_every_method_meets_its_limit(
-    tiny_dit: BuildDiT, make_target: MakeTarget, method: Importance, ratio: float, tmp_path: Path,
-    make_record: Callable[..., Any],
-) -> None:  # fmt: skip
+@pytest.mark.parametrize("ratio", [0.9, 0.2])
+def test_every_method_meets_its_limit(tiny_dit, make_target, make_record, tmp_path, method, ratio):
     target = make_target(tiny_dit(depth=4).eval(), ratio)
     anatomy = Anatomy(target.net)
     pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
@@ -107,15 +97,12 @@ def test_every_method_meets_its_limit(
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
 @pytest.mark.parametrize("condition", [class_labels(2), dropped_labels(2)], ids=["labels", "dropped labels"])
-def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(
-    tiny_dit: BuildDiT, make_target: MakeTarget, prepared: PreparedData, method: Importance, condition: Any
-) -> None:
+def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(tiny_dit, make_target, prepared, method, condition):
     facts = {"prediction": "velocity", "schedule": "flow", "condition": condition}
-    target = replace(
-        make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts), labels=prepared.train_labels
-    )
+    target = make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts)
     anatomy = Anatomy(target.net)
-    pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
+    order = ranked(method, replace(target, labels=prepared.train_labels), anatomy)
+    pruned = fit_to_limit(anatomy, order, target.limit_macs)
     assert 0.25 * count_cost(target.net).macs < pruned.cost.macs <= target.limit_macs
     x, t, y = torch.randn(2, 1, 8, 8), torch.tensor([3, 40]), torch.tensor([0, 1])
     assert not torch.allclose(pruned.net(x, t, y).sample, pruned.net(x, t, 1 - y).sample, atol=1e-4)
@@ -144,5 +131,4 @@ def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_ta
     ],
 )
 def test_a_record_of_another_network(tiny_dit: BuildDiT, removal: tuple[str, list[int]], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        take_away(tiny_dit(), [removal])
+    assert said in refusal(take_away, tiny_dit(), [removal])

@@ -1,7 +1,6 @@
 """The search as a whole: what it tries and keeps, how it is stopped and goes on, and how a recorded one is replayed."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ import pytest
 import torch
 from chat_server import Chat, Reply, answer, error, serving
 from diffusers.models.unets.unet_2d import UNet2DModel
+from one_line import refusal
 from search_place import Here
+from tensors import equal
 
-from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy, blocks_of
 from unequal.pruning.bank import BANK, Bank
 from unequal.pruning.evaluator import FRESH, Evaluator
-from unequal.pruning.importance import Target, ranked
+from unequal.pruning.importance import ranked
 from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy
@@ -47,14 +47,8 @@ def search(here: Here, evaluator: Evaluator, recorded: Path | None = None, **cha
 
 
 def llm(chat: Chat, **changes: Any) -> dict[str, Any]:
-    return {
-        "kind": "llm",
-        "model": "tiny",
-        "base_url": chat.url,
-        "api_key_env": None,
-        "attempts": 2,
-        "backoff_s": 0.01,
-    } | changes
+    settings = {"kind": "llm", "model": "tiny", "base_url": chat.url, "api_key_env": None}
+    return settings | {"attempts": 2, "backoff_s": 0.01} | changes
 
 
 def sound(evaluator: Evaluator, *ratios: float) -> Reply:
@@ -73,9 +67,8 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, evaluato
     best = min(lines, key=lambda line: line["loss"])
     assert found.pruned.cost.macs == best["macs"]
     # Its loss is measured again from the network that is kept.
-    again = replace(
-        evaluator, ranking=ranked(Proxy.model_validate(SEARCH).ranking, evaluator.target, evaluator.anatomy)
-    )
+    ranking = ranked(Proxy.model_validate(SEARCH).ranking, evaluator.target, evaluator.anatomy)
+    again = replace(evaluator, ranking=ranking)
     assert again.loss(found.pruned.net, here.work) == best["loss"]
     assert {name: best[name] for name in ("proposer", "round", "candidate", "loss")}.items() <= found.figures.items()
     assert (found.figures["candidates"], found.figures["rounds"], found.ended) == (6, 2, None)
@@ -130,7 +123,7 @@ def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluator, "loss", loss)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("number", [0, 1, 3, 5])
 def test_a_search_that_was_killed_goes_on(
     here: Here, evaluator: Evaluator, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,8 +174,7 @@ def test_an_endpoint_that_goes_down_between_two_rounds_costs_no_candidate(here, 
     with serving([sound(evaluator, 0.2, 0.9)]) as chat:
         search(here, evaluator, rounds=1, decider=llm(chat))
     first = here.lines
-    with pytest.raises(UserError, match=f"{chat.url}: no connection"):
-        search(here, evaluator, decider=llm(chat))
+    assert f"{chat.url}: no connection" in refusal(search, here, evaluator, decider=llm(chat))
     assert here.lines == first
     with serving([sound(evaluator, 0.4, 0.5)]) as again:
         search(here, evaluator, decider=llm(again))
@@ -191,8 +183,8 @@ def test_an_endpoint_that_goes_down_between_two_rounds_costs_no_candidate(here, 
 
 
 def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluator: Evaluator) -> None:
-    with serving([answer("no")]) as chat, pytest.raises(UserError, match="no sound answer in 2 attempts"):
-        search(here, evaluator, decider=llm(chat), start=())
+    with serving([answer("no")]) as chat:
+        assert "no sound answer in 2 attempts" in refusal(search, here, evaluator, decider=llm(chat), start=())
 
 
 @pytest.mark.parametrize(
@@ -205,8 +197,7 @@ def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluat
 )
 def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, reply: Reply, line: str) -> None:
     with serving([sound(evaluator, 0.2, 0.9), reply, sound(evaluator, 0.4, 0.5)]) as chat:
-        with pytest.raises(UserError, match=line):
-            search(here, evaluator, decider=llm(chat))
+        assert line in refusal(search, here, evaluator, decider=llm(chat))
         before = here.lines
         assert len(before) == 4
         search(here, evaluator, decider=llm(chat))
@@ -227,29 +218,23 @@ def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, eva
     assert asked.pop("language_model")["requests"] == 2
     assert replayed.figures == asked
     assert replayed.pruned.removals == recorded.pruned.removals
-    for a, b in zip(replayed.pruned.net.parameters(), recorded.pruned.net.parameters(), strict=True):
-        assert torch.equal(a, b)
+    assert equal(replayed.pruned.net.state_dict(), recorded.pruned.net.state_dict())
 
 
-def test_a_recording_of_something_else_is_refused(
-    here: Here, evaluator: Evaluator, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
-) -> None:
+def test_a_recording_of_something_else_is_refused(here, evaluator, tiny_net, make_target):
     search(here, evaluator, rounds=0, start=(MAGNITUDE,)).bank.publish(here.work)
-    record = here.work / BANK
-
-    def refusal(other: Evaluator) -> str:
-        with pytest.raises(UserError) as caught:
-            search(elsewhere(here, str(len(list(here.work.iterdir())))), other, record)
-        assert str(caught.value).startswith(f"{record}: candidate 0 of round 0 ")
-        return str(caught.value)
-
-    looser = replace(evaluator, target=replace(evaluator.target, limit_macs=1.1 * evaluator.target.limit_macs))
-    assert "was made for a limit of" in refusal(looser)
     limit = evaluator.target.limit_macs
-    for changes, complaint in (
-        ({"block_out_channels": (8, 16, 16)}, "is of another network: its blocks are conv_in, down_blocks.0"),
-        ({"attention_resolutions": (8,)}, "is of another model: it had"),
-    ):
+
+    def other(**changes: Any) -> Evaluator:
         net = tiny_net(**changes).eval()
-        target = replace(make_target(net), limit_macs=limit)
-        assert complaint in refusal(replace(evaluator, target=target, anatomy=Anatomy(net)))
+        return replace(evaluator, target=replace(make_target(net), limit_macs=limit), anatomy=Anatomy(net))
+
+    for number, (changed, complaint) in enumerate(
+        (
+            (replace(evaluator, target=replace(evaluator.target, limit_macs=1.1 * limit)), "was made for a limit of"),
+            (other(block_out_channels=(8, 16, 16)), "is of another network: its blocks are conv_in, down_blocks.0"),
+            (other(attention_resolutions=(8,)), "is of another model: it had"),
+        )
+    ):
+        said = refusal(search, elsewhere(here, str(number)), changed, here.work / BANK)
+        assert said.startswith(f"{here.work / BANK}: candidate 0 of round 0 {complaint}")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_line import refusal
 
-from unequal.errors import UserError
 from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Verdict, holm, judge, two_sided
@@ -16,23 +16,17 @@ MARGIN = 3 * (0.05 * 0.95 / STUDIES) ** 0.5
 
 
 def families(
-    deviations: list[float],
-    effects: list[float],
-    delta: float,
-    blocks: int = 5,
-    studies: int = STUDIES,
-    bounded: bool = False,
+    deviations: list[float], effects: list[float], delta: float, blocks: int = 5, bounded: bool = False
 ) -> list[list[Verdict]]:
     """Findings of simulated studies: every arm against the first; bounded: by what their own scatter shows."""
     generator = np.random.default_rng(0)
     names = tuple(f"arm {number}" for number in range(len(deviations)))
     found = []
-    for _ in range(studies):
+    for _ in range(STUDIES):
         noise = np.array(deviations)[:, None] * generator.normal(size=(len(names), blocks))
         study = BlockModel(names, noise + np.array(effects)[:, None] + generator.normal(size=blocks))
-        seen = visible_effect(
-            Design(len(names), blocks, len(names) - 1), upper_deviation(study.pooled_variance**0.5, study.freedom)
-        )
+        bound = upper_deviation(study.pooled_variance**0.5, study.freedom)
+        seen = visible_effect(Design(len(names), blocks, len(names) - 1), bound)
         visible = [seen] * (len(names) - 1) if bounded else []
         found.append(judge([study.contrast(name, names[0]) for name in names[1:]], delta, visible))
     return found
@@ -125,22 +119,25 @@ def test_holm_by_hand():
     assert holm([0.6, 0.7]) == [1, 1]
 
 
-def test_a_study_that_cannot_see_delta_says_nothing_of_what_it_cannot_see():
-    verdicts = judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
-    assert verdicts[0].word == NOT_TESTABLE
-    assert judge([Estimate(0, 0.01, 8)], delta=0.5, visible=[0.6])[0].word == NOT_TESTABLE
-    assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
-    assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
-
-
-def test_a_difference_as_large_as_a_study_sees_has_the_word_of_the_tests():
-    verdicts = judge([Estimate(one, error, 8) for one, error in [(-0.6, 0.01), (0.6, 0.01), (0.6, 10)]], 0.5, [0.6] * 3)
-    assert [one.word for one in verdicts] == [BETTER, WORSE, UNDECIDED]
-
-
-def test_what_is_seen_of_one_comparison_bounds_no_other():
-    verdicts = judge([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
-    assert [one.word for one in verdicts] == [NOT_TESTABLE, BETTER]
+@pytest.mark.parametrize(
+    ("estimates", "delta", "options", "words"),
+    [
+        # A study that cannot see δ says nothing of what it cannot see.
+        ([(-0.59, 0.01)], 0.5, {"visible": [0.6]}, [NOT_TESTABLE]),
+        ([(0, 0.01)], 0.5, {"visible": [0.6]}, [NOT_TESTABLE]),
+        ([(-0.59, 0.01)], 0.5, {"visible": [0.5]}, [BETTER]),
+        ([(-0.59, 0.01)], 0.5, {"visible": [0.6], "needed": 0.7}, [BETTER]),
+        # A difference as large as a study sees has the word of the tests.
+        ([(-0.6, 0.01), (0.6, 0.01), (0.6, 10)], 0.5, {"visible": [0.6] * 3}, [BETTER, WORSE, UNDECIDED]),
+        # What is seen of one comparison bounds no other.
+        ([(-0.59, 0.01)] * 2, 0.5, {"visible": [0.6, 0.4]}, [NOT_TESTABLE, BETTER]),
+        # What has no scatter is judged by its sign.
+        ([(-1, 0), (0, 0)], 0.5, {}, [BETTER, SAME]),
+    ],
+)
+def test_words_of_known_estimates(estimates, delta, options, words):
+    verdicts = judge([Estimate(difference, error, 8) for difference, error in estimates], delta=delta, **options)
+    assert [one.word for one in verdicts] == words
 
 
 def test_changes_are_relative():
@@ -149,14 +146,10 @@ def test_changes_are_relative():
     assert verdict.low < -0.1 < verdict.high < 0
 
 
-def test_what_has_no_scatter_is_judged_by_its_sign():
-    verdicts = judge([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
-    assert [one.word for one in verdicts] == [BETTER, SAME]
+def test_what_has_no_scatter_is_certain():
     assert [two_sided(Estimate(one, 0, 4)) for one in (-1, 0)] == [0, 1]
 
 
 def test_no_comparison_and_no_delta_are_refused():
-    with pytest.raises(UserError, match="0 comparisons with δ = 1"):
-        judge([], 1)
-    with pytest.raises(UserError, match="δ above 0"):
-        judge([Estimate(0, 1, 4)], 0)
+    assert "0 comparisons with δ = 1" in refusal(judge, [], 1)
+    assert "δ above 0" in refusal(judge, [Estimate(0, 1, 4)], 0)

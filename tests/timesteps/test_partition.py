@@ -111,6 +111,7 @@ def test_interleaved_timesteps_are_those_of_one_remainder(length: int, stride: i
     assert found.length == len(held)
 
 
+@settings(max_examples=20)
 @given(LENGTHS, st.integers(2, 9))
 def test_every_timestep_has_one_member_in_ranges_and_between_them(lengths: list[int], count: int) -> None:
     ranges = Partition.of_lengths(lengths)

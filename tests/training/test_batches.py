@@ -1,7 +1,7 @@
 """A batch is a pure function of (seed, step), however it is cut and in whatever order it is asked for."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -50,11 +50,9 @@ def test_parts_make_the_whole(step: int, cuts: list[int], flips: bool) -> None:
 
 
 def test_another_seed_or_step_is_another_batch() -> None:
-    batches = [source(seed).draw(step) for seed in (0, 1) for step in (0, 1)]
-    for i in range(4):
-        for j in range(i):
-            assert not torch.equal(batches[i].epsilon, batches[j].epsilon)
-            assert not torch.equal(batches[i].timesteps, batches[j].timesteps)
+    for one, other in combinations([source(seed).draw(step) for seed in (0, 1) for step in (0, 1)], 2):
+        assert not torch.equal(one.epsilon, other.epsilon)
+        assert not torch.equal(one.timesteps, other.timesteps)
 
 
 def test_labels_belong_to_their_images() -> None:
@@ -90,13 +88,12 @@ def test_flips_mirror_about_half_of_the_images_and_nothing_else() -> None:
 
 
 def test_an_image_is_not_always_flipped() -> None:
-    one = source(batch_size=10, flips=True)
-    left_is_bright = []
+    one, left_is_bright = source(batch_size=10, flips=True), set()
     for step in range(12):
-        x0 = one.draw(step).x0
-        ids = image_indices(0, step, 10, 10)
-        left_is_bright.append(bool(x0[list(ids).index(3), 0, 0, 0] > x0[list(ids).index(3), 0, 0, 3]))
-    assert set(left_is_bright) == {True, False}
+        place = list(image_indices(0, step, 10, 10)).index(3)
+        row = one.draw(step).x0[place, 0, 0]
+        left_is_bright.add(bool(row[0] > row[3]))
+    assert left_is_bright == {True, False}
 
 
 @pytest.mark.parametrize("window", [None, 3])
@@ -116,8 +113,9 @@ def test_a_gpu_sees_the_same_batch(resident: bool, prefetch: bool) -> None:
     images = IMAGES.to(device) if resident else IMAGES
     on_gpu = replace(source(flips=True), images=images, device=device, prefetch=prefetch)
     for step in (0, 1, 2):
-        for one, other in zip(fields(on_gpu.draw(step)), fields(source(flips=True).draw(step)), strict=True):
-            assert one.is_cuda
+        found = fields(on_gpu.draw(step))
+        assert all(one.is_cuda for one in found)
+        for one, other in zip(found, fields(source(flips=True).draw(step)), strict=True):
             assert torch.equal(one.cpu(), other)
 
 
@@ -143,13 +141,9 @@ def test_a_step_has_its_images_whatever_was_asked_before(batch_size: int, step: 
 
 
 def test_a_window_is_a_stretch_of_neighbours() -> None:
-    found = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100)
-    stretches = 0
-    for images in found:
-        first = images.min()
-        stretches += sorted(images) == list(range(first, first + 100))
-        assert sorted(images) != list(images)
-    assert stretches >= 9  # one of them may lie across the end
+    windows = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100)
+    assert sum(np.ptp(images) == 99 for images in windows) >= 9  # one of them may lie across the end
+    assert not any((np.diff(images) > 0).all() for images in windows)
 
 
 def test_only_large_sets_are_shuffled_in_windows() -> None:
@@ -179,14 +173,10 @@ def test_a_share_of_the_labels_becomes_the_null_class_and_nothing_else_changes(p
 
 
 def test_processes_and_resumed_trainings_withhold_the_same(prepared: PreparedData) -> None:
-    whole = withholding(labelled_source(prepared), dropped_labels(2, 0.5)).draw(7)
-    again = withholding(labelled_source(prepared), dropped_labels(2, 0.5))
+    plain, half = labelled_source(prepared), dropped_labels(2, 0.5)
+    whole, again = withholding(plain, half).draw(7), withholding(labelled_source(prepared), half)
     parts = [again.draw(7, part).labels for part in (slice(0, 70), slice(70, 200))]
     assert torch.equal(torch.cat(parts), whole.labels)
-    other = withholding(labelled_source(prepared, seed=4), dropped_labels(2, 0.5)).draw(7)
+    other = withholding(labelled_source(prepared, seed=4), half).draw(7)
     assert not torch.equal(other.labels == 2, whole.labels == 2)
-
-
-def test_without_dropout_the_batches_are_what_they_were(prepared: PreparedData) -> None:
-    plain = labelled_source(prepared)
-    assert withholding(plain, class_labels(2)) is plain
+    assert withholding(plain, class_labels(2)) is plain, "without dropout"

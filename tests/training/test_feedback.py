@@ -1,27 +1,23 @@
-"""Feedback of a training for its samplers: losses without weights, single gradients, the same for all processes."""
+"""Feedback of a training for its samplers: losses without weights, and gradients of single images."""
 
-import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given
 from hypothesis import strategies as st
-from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
+from small_trainer import CPU, LEARNING, SCHEDULE
 
-from unequal.data.prepared import PreparedData, tensor_of
-from unequal.pipeline.program import launch
 from unequal.timesteps.samplers import TimestepSampler, uniform
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback
-from unequal.training.loop import Trainer
+from unequal.training.objectives import SingleHead
 
-CPU = torch.device("cpu")
+T = 50
+OBJECTIVE = SingleHead("epsilon", SCHEDULE, loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
 
 
 class Recorder(TimestepSampler):
@@ -33,27 +29,6 @@ class Recorder(TimestepSampler):
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         self.taught.append((timesteps, losses))
-
-
-@pytest.fixture
-def source(prepared: PreparedData) -> Callable:
-    def make(sampler: TimestepSampler, batch_size: int = 6) -> BatchSource:
-        return BatchSource(tensor_of(prepared.train), batch_size, sampler, 0, False, CPU)
-
-    return make
-
-
-@pytest.fixture
-def train(source: Callable, tiny_net, training_settings, runtime, tmp_path) -> Callable:
-    def run(sampler: TimestepSampler, parts: int, net: UNet2DModel | None = None) -> Trainer:
-        settings = training_settings(batch_size=6, gradient_accumulation=parts)
-        chosen = {"optimizer": OPTIMIZER, "training": settings, "runtime": runtime, "images": 12}
-        work = tmp_path / str(parts)
-        trainer = Trainer(net or tiny_net(), source(sampler), OBJECTIVE, work=work, log=lambda *_: None, **chosen)
-        trainer.run()
-        return trainer
-
-    return run
 
 
 @given(st.integers(1, 40), st.integers(1, 100), st.integers(0, 60))
@@ -75,44 +50,28 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
-def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(train: Callable, tiny_net, parts: int):
+def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(build: Callable, parts: int) -> None:
     sampler = Recorder()
-    source = train(sampler, parts).source
+    chosen = {"objective": OBJECTIVE, "batch_size": 6, "images": 12}
+    trainer = build("trained", sampler=sampler, gradient_accumulation=parts, **chosen)
+    trainer.run()
     assert len(sampler.taught) == 2
-    batch = source.draw(0)
+    batch = trainer.source.draw(0)
     with torch.no_grad():
-        expected = (OBJECTIVE(tiny_net(), batch).weighted / batch.weights).numpy()
+        expected = (OBJECTIVE(build("untrained", **chosen).net, batch).weighted / batch.weights).numpy()
     timesteps, losses = sampler.taught[0]
     np.testing.assert_array_equal(timesteps, batch.timesteps.numpy())
     np.testing.assert_allclose(losses, expected, rtol=2e-4)
 
 
-def test_measured_images_are_others_at_each_step(source: Callable) -> None:
-    one = source(adaptive())
-    timesteps = np.arange(6)
-    assert torch.equal(one.measured(2, timesteps).epsilon, one.measured(2, timesteps).epsilon)
-    assert not torch.equal(one.measured(2, timesteps).epsilon, one.measured(3, timesteps).epsilon)
-    assert not torch.equal(one.measured(2, timesteps).epsilon, one.draw(2).epsilon)
+def test_measured_images_are_others_at_each_step(build: Callable) -> None:
+    one, timesteps = build(sampler=LEARNING["adaptive"]()).source, np.arange(4)
+    first, again, other = (one.measured(step, timesteps).epsilon for step in (2, 2, 3))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert not torch.equal(first, one.draw(2).epsilon)
 
 
-def test_without_anything_to_learn_nothing_is_read_back(train: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anything_to_learn_nothing_is_read_back(build: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Feedback, "all_gather", lambda *_: pytest.fail("figures were read back"))
-    train(TimestepSampler(uniform(T)), 1)
-
-
-@pytest.mark.slow
-def test_two_processes_learn_the_same_as_one(prepared, network_settings, training_settings, runtime, tmp_path):
-    settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
-    given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]
-    given |= {"data": str(prepared.path), "work": str(tmp_path)}
-    (tmp_path / "given.json").write_text(json.dumps(given))
-    program = Path(__file__).with_name("learn_in_processes.py")
-    assert launch(2, [sys.executable, str(program), str(tmp_path / "given.json")]) == 0
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
-    alone = json.loads(json.dumps(learned_by_all(given | {"work": str(tmp_path / "alone")})))
-    assert first == second
-    np.testing.assert_array_equal(first["loss_second_moment"]["counts"], alone["loss_second_moment"]["counts"])
-    np.testing.assert_allclose(first["loss_second_moment"]["losses"], alone["loss_second_moment"]["losses"], rtol=1e-3)
-    np.testing.assert_allclose(first["adaptive"]["moments"], alone["adaptive"]["moments"], rtol=1e-3)
-    assert first["info_noise"]["images"] == 36
-    np.testing.assert_allclose(first["info_noise"]["sums"], alone["info_noise"]["sums"], rtol=1e-3)
+    build(sampler=TimestepSampler(uniform(T)), images=12).run()

@@ -18,30 +18,6 @@ def settings(**changes: Any) -> Optimizer:
     return Optimizer(**(plain | changes))
 
 
-@pytest.mark.parametrize(("seen", "share"), [(0, 0.01), (9, 0.1), (49, 0.5), (99, 1), (100, 1), (700, 1)])
-def test_warm_up_is_linear(seen: int, share: float) -> None:
-    assert learning_rate(settings(warmup_images=100), seen, 1000) == pytest.approx(share * 1e-2)
-
-
-@pytest.mark.parametrize(
-    ("seen", "share"), [(0, 1), (250, 0.55 + 0.45 * 0.5**0.5), (500, 0.55), (1000, 0.1), (2000, 0.1)]
-)
-def test_cosine_falls_to_a_tenth(seen: int, share: float) -> None:
-    assert learning_rate(settings(decay="cosine"), seen, 1000) == pytest.approx(share * 1e-2)
-
-
-@pytest.mark.parametrize(("seen", "share"), [(0, 1), (250, 0.75), (1000, 0), (2000, 0)])
-def test_linear_falls_to_the_share_that_is_asked_for(seen: int, share: float) -> None:
-    assert learning_rate(settings(decay="linear", final_share=0.0), seen, 1000) == pytest.approx(share * 1e-2)
-    tenth = learning_rate(settings(decay="linear"), seen, 1000)
-    assert tenth == pytest.approx((0.1 + 0.9 * share) * 1e-2)
-
-
-def test_warm_up_and_cosine_multiply() -> None:
-    both = learning_rate(settings(decay="cosine", warmup_images=1000), 499, 1000)
-    assert both == pytest.approx(0.5 * learning_rate(settings(decay="cosine"), 499, 1000))
-
-
 def descend(net: nn.Linear, optimizer: torch.optim.AdamW, steps: int) -> None:
     for _ in range(steps):
         optimizer.zero_grad()
@@ -75,11 +51,27 @@ def test_moments_are_named_by_parameter() -> None:
     assert float(moments(optimizer, net)["weight.step"]) == 2
 
 
-@pytest.mark.parametrize(("seen", "progress"), [(0, 0), (749, 0), (750, 0), (875, 0.5), (1000, 1), (1100, 1)])
-def test_a_rate_that_falls_at_the_end_stands_before(seen: int, progress: float) -> None:
-    late = settings(decay="cosine", decay_share=0.25)
-    expected = learning_rate(settings(decay="cosine"), round(1000 * progress), 1000)
-    assert learning_rate(late, seen, 1000) == pytest.approx(expected)
+WARM_UP = {"warmup_images": 100}
+COSINE, LINEAR = {"decay": "cosine"}, {"decay": "linear"}
+TO_NOTHING, LATE = LINEAR | {"final_share": 0.0}, COSINE | {"decay_share": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shares"),
+    [
+        (WARM_UP, {0: 0.01, 9: 0.1, 49: 0.5, 99: 1, 100: 1, 700: 1}),
+        (COSINE, {0: 1, 250: 0.55 + 0.45 * 0.5**0.5, 500: 0.55, 1000: 0.1, 2000: 0.1}),
+        (TO_NOTHING, {0: 1, 250: 0.75, 1000: 0, 2000: 0}),
+        (LINEAR, {0: 1, 250: 0.1 + 0.9 * 0.75, 1000: 0.1, 2000: 0.1}),
+        # A rate that falls in the last quarter stands before.
+        (LATE, {0: 1, 749: 1, 750: 1, 875: 0.55, 1000: 0.1, 1100: 0.1}),
+        # Warm-up and decay multiply.
+        (COSINE | {"warmup_images": 1001}, {500: 0.55 * 501 / 1001}),
+    ],
+)
+def test_the_learning_rate_over_the_budget(chosen: dict[str, Any], shares: dict[int, float]) -> None:
+    found = {seen: learning_rate(settings(**chosen), seen, 1000) / 1e-2 for seen in shares}
+    assert found == pytest.approx(shares)
 
 
 def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:
@@ -102,10 +94,7 @@ def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes:
 )
 def test_momentum_falls_as_its_kind_says(kind: str, floor: float, progress: float, expected: float) -> None:
     assert momentum(decaying(kind, floor), round(progress * 1000), 1000) == pytest.approx(expected)
-
-
-def test_without_decay_momentum_stays() -> None:
-    assert momentum(settings(), 700, 1000) == 0.8
+    assert momentum(settings(), round(progress * 1000), 1000) == 0.8, "without decay it stays"
 
 
 @pytest.mark.parametrize("seen", [0, 300, 900])

@@ -1,5 +1,6 @@
 """The number of processes changes no result: ten steps in float64 with shards of unequal size; how they stop."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from train_in_processes import KINDS, train
+from train_in_processes import KINDS, learned, train
 
 from unequal.pipeline.program import launch
 from unequal.training.checkpoint import read_checkpoint
@@ -42,6 +43,17 @@ def test_two_processes_take_the_same_ten_steps_as_one(trained: Path, kind: str, 
         for name in alone:
             assert alone[name].dtype == np.float64
             np.testing.assert_allclose(shared[name], alone[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_the_same_as_one(trained: Path, tmp_path: Path) -> None:
+    first, second = (json.loads((trained / f"learned_{rank}.json").read_text()) for rank in range(2))
+    alone = learned(tmp_path)
+    assert first == second
+    assert first["info_noise"]["images"] == 6 * 7
+    np.testing.assert_array_equal(first["loss_second_moment"]["counts"], alone["loss_second_moment"]["counts"])
+    for kind, part in (("loss_second_moment", "losses"), ("adaptive", "moments"), ("info_noise", "sums")):
+        np.testing.assert_allclose(first[kind][part], alone[kind][part], rtol=1e-6)
 
 
 def test_the_ten_steps_lead_somewhere(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
-"""Ten steps in float64, alone or as one of several processes; started by test_processes_train.py."""
+"""Ten steps in float64, and samplers that learn, alone or as one of several processes.
 
+Started by test_processes_train.py.
+"""
+
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +23,9 @@ from unequal.settings.network import DiT, Network, UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import PowerAverage, Runtime, Tracking, Training
+from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import TimestepSampler, uniform
+from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Trainer
@@ -28,36 +33,16 @@ from unequal.training.objectives import Losses, Objective, OverUncertainty, Sing
 
 #: No number of processes but one divides it.
 BATCH = 7
-NETWORK = UNet2D(
-    pretrained=None,
-    block_out_channels=(8, 16),
-    layers_per_block=1,
-    attention_resolutions=(),
-    middle_attention=True,
-    attention_head_dim=4,
-    norm_num_groups=4,
-    scale_shift=False,
-    dropout=0.0,
-)
+SHAPE: dict[str, Any] = {"block_out_channels": (8, 16), "layers_per_block": 1, "attention_resolutions": ()}
+SHAPE |= {"middle_attention": True, "attention_head_dim": 4, "norm_num_groups": 4, "scale_shift": False}
+NETWORK = UNet2D(pretrained=None, dropout=0.0, **SHAPE)
 TRANSFORMER = DiT(kind="dit", pretrained=None, depth=2, width=16, heads=2, patch=2)
-TRAINING = Training(
-    batch_size=BATCH,
-    gradient_accumulation=1,
-    gradient_clip=1.0,
-    average=PowerAverage(kind="power", width=0.1),
-    horizontal_flips=True,
-    precision="fp32",
-    log_every=2,
-    checkpoint_every=100,
-)
+AVERAGE = PowerAverage(kind="power", width=0.1)
+STEPS: dict[str, Any] = {"batch_size": BATCH, "gradient_accumulation": 1, "gradient_clip": 1.0, "average": AVERAGE}
+TRAINING = Training(**STEPS, horizontal_flips=True, precision="fp32", log_every=2, checkpoint_every=100)
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
-RUNTIME = Runtime(
-    device="cpu",
-    compile=False,
-    channels_last=False,
-    progress=False,
-    tracking=Tracking(uri=None, experiment="test", artifact_limit_mb=1.0, timeout_s=1.0),
-)
+TRACKING = Tracking(uri=None, experiment="test", artifact_limit_mb=1.0, timeout_s=1.0)
+RUNTIME = Runtime(device="cpu", compile=False, channels_last=False, progress=False, tracking=TRACKING)
 
 
 class InDouble(SingleHead):
@@ -90,12 +75,13 @@ def trainer_of(
     objective: Callable[..., Objective] = InDouble,
     network: Network = NETWORK,
     surgery: Surgery | None = None,
+    sampler: TimestepSampler | None = None,
 ) -> Trainer:
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
-    source = BatchSource(images, BATCH, TimestepSampler(uniform(50)), 0, True, torch.device("cpu"))
+    source = BatchSource(images, BATCH, sampler or TimestepSampler(uniform(50)), 0, True, torch.device("cpu"))
     loss = objective("epsilon", NoiseSchedule.linear(50))
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
@@ -112,8 +98,27 @@ def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in learned.items()}
 
 
+TWO, LOG_SNR = Partition([(0, 4), (5, 49)]), NoiseSchedule.linear(50).snr.log().numpy()
+LEARNING: dict[str, Callable[[], TimestepSampler]] = {
+    "loss_second_moment": lambda: LossSecondMomentSampler(50, history=1, uniform_share=0.1, unbiased=False),
+    "adaptive": lambda: AdaptiveSampler(TWO, refresh_images=10, images_per_bin=3, memory=0.5, uniform_share=0.1),
+    "info_noise": lambda: InfoNoiseSampler(LOG_SNR, TWO, half_life=10, warmup_images=12, uniform_share=0.1),
+}
+
+
+def learned(work: Path) -> dict[str, dict[str, Any]]:
+    """States of samplers after six steps, as JSON has them."""
+    samplers = {kind: make() for kind, make in LEARNING.items()}
+    for kind, sampler in samplers.items():
+        trainer = trainer_of(work / kind, 6, sampler=sampler)
+        for _ in range(6):
+            trainer.advance()
+    return json.loads(json.dumps({kind: sampler.state_dict() for kind, sampler in samplers.items()}))
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     for kind in KINDS:
         weights = train(folder / kind, 10, kind)
         np.savez(folder / f"{kind}_{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})
+    (folder / f"learned_{processes.rank()}.json").write_text(json.dumps(learned(folder)))

@@ -1,0 +1,128 @@
+"""Losses of one head against the same written by hand, and what the bound of a learned variance adds."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from specs import low_resolution, spec_of
+from torch import Tensor, nn
+
+from unequal.diffusion.posterior import VariationalBound
+from unequal.diffusion.predictions import PREDICTIONS, add_noise, to_x0
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.loss_weights import AnyLossWeight
+from unequal.training.batches import Batch
+from unequal.training.objectives import Conditioned, Hybrid, SingleHead, objective_for
+
+SCHEDULE = NoiseSchedule.linear(50)
+RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
+T = torch.tensor([0, 7, 20, 35, 49])
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_single_head_is_the_mean_squared_error(prediction: str, batch: Batch) -> None:
+    ratio, seen = RATIO[T].float().reshape(-1, 1, 1, 1), []
+    alpha, sigma = ratio.sqrt(), (1 - ratio).sqrt()
+    x_t = alpha * batch.x0 + sigma * batch.epsilon
+    v, velocity = alpha * batch.epsilon - sigma * batch.x0, batch.epsilon - batch.x0
+    targets = {"sample": batch.x0, "epsilon": batch.epsilon, "v_prediction": v, "velocity": velocity}
+
+    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        seen.append((sample, timestep))
+        return SimpleNamespace(sample=0.3 * sample)
+
+    losses = SingleHead(prediction, SCHEDULE)(net, batch)
+    expected = ((0.3 * x_t - targets[prediction]) ** 2).mean((1, 2, 3))
+    torch.testing.assert_close(losses.weighted, expected * batch.weights)
+    torch.testing.assert_close(losses.terms["mse"], expected.mean())
+    torch.testing.assert_close(seen[0][0], x_t)
+    assert torch.equal(seen[0][1], T)
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_a_weight_multiplies_the_error_of_its_timestep(prediction: str, batch: Batch) -> None:
+    table = torch.linspace(0.1, 7, 50)
+
+    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(sample=torch.zeros_like(sample))
+
+    plain, weighted = (SingleHead(prediction, SCHEDULE, one)(net, batch) for one in (None, table))
+    torch.testing.assert_close(weighted.weighted, plain.weighted * table[T])
+    torch.testing.assert_close(weighted.terms["mse"], plain.terms["mse"])
+
+
+@pytest.mark.parametrize(("learned", "kind"), [(False, SingleHead), (True, Hybrid)])
+def test_objective_of_a_record(learned: bool, kind: type, tiny_net: Callable, make_record: Callable) -> None:
+    record = make_record(tiny_net(), prediction="v_prediction", variance="learned" if learned else "fixed")
+    plain = objective_for(record.spec, SCHEDULE)
+    assert type(plain) is kind
+    assert plain.prediction == "v_prediction"
+    assert plain.weights.tolist() == [1.0] * 50
+    snr = SCHEDULE.snr.float()
+    weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "min_snr", "gamma": 5.0})
+    found = objective_for(record.spec, SCHEDULE, weight)
+    torch.testing.assert_close(found.weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0)
+
+
+def test_objective_of_a_model_of_super_resolution() -> None:
+    found = objective_for(spec_of(condition=low_resolution(4), variance="learned"), SCHEDULE)
+    assert isinstance(found, Conditioned)
+    assert found.condition == low_resolution(4)
+    assert isinstance(found.objective, Hybrid)
+
+
+class TwoHalves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(1)
+        self.output = nn.Parameter(torch.randn(5, 1, 4, 4, generator=generator))
+        self.variance = nn.Parameter(torch.randn(5, 1, 4, 4, generator=generator))
+
+    def forward(self, sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(sample=torch.cat([self.output, self.variance], dim=1))
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_the_bound_comes_on_top_of_the_error(prediction: str, batch: Batch) -> None:
+    net, table = TwoHalves(), torch.linspace(0.1, 7, 50)
+    losses = Hybrid(prediction, SCHEDULE, table)(net, batch)
+    alone = SingleHead(prediction, SCHEDULE, table)(lambda x, t: SimpleNamespace(sample=net.output), batch)
+    levels = SCHEDULE.at(T, batch.x0)
+    x_t = add_noise(batch.x0, batch.epsilon, *levels)
+    predicted = to_x0(prediction, net.output, x_t, *levels)
+    bits = VariationalBound(SCHEDULE).term(batch.x0, x_t, predicted, net.variance, T)
+    torch.testing.assert_close(losses.weighted, alone.weighted + 0.001 * 50 * bits * batch.weights)
+    torch.testing.assert_close(losses.terms["mse"], alone.terms["mse"])
+    torch.testing.assert_close(losses.terms["bound"], bits.mean().detach())
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_the_prediction_learns_from_its_error_alone(prediction: str, batch: Batch) -> None:
+    hybrid, alone = TwoHalves(), TwoHalves()
+    Hybrid(prediction, SCHEDULE)(hybrid, batch).weighted.sum().backward()
+    plain = SingleHead(prediction, SCHEDULE)
+    plain(lambda x, t: SimpleNamespace(sample=alone.output), batch).weighted.sum().backward()
+    torch.testing.assert_close(hybrid.output.grad, alone.output.grad)
+    assert hybrid.variance.grad is not None
+    assert bool((hybrid.variance.grad.flatten(1).norm(dim=1) > 0).all())
+
+
+def test_variance_is_learned_to_be_as_wide_as_the_error(batch: Batch) -> None:
+    """Where the mean is wrong, the best variance is the true one plus the mean's squared error."""
+    t, net = 30, TwoHalves()
+    given = Batch(batch.x0, batch.epsilon, torch.full((5,), t), torch.ones(5))
+    optimizer = torch.optim.Adam([net.variance], lr=0.05)
+    objective = Hybrid("sample", SCHEDULE)
+    with torch.no_grad():
+        net.output.copy_(given.x0 + 0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        objective(net, given).weighted.sum().backward()
+        optimizer.step()
+    found = objective.bound.log_variance(net.variance.detach(), given.timesteps).exp()
+    before, now = SCHEDULE.alphas_cumprod[t - 1], SCHEDULE.alphas_cumprod[t]
+    true = (1 - before) / (1 - now) * SCHEDULE.betas[t]
+    error = (before.sqrt() * SCHEDULE.betas[t] / (1 - now) * 0.1) ** 2
+    torch.testing.assert_close(found, torch.full_like(found, float(true + error)), rtol=1e-3, atol=0)
