@@ -41,9 +41,7 @@ def scoring(data: PreparedData, features: int, samples: int, **chosen: Any) -> S
     return Scoring(NOTHING, NOTHING, evaluation, data, extractor_of(features=features))
 
 
-def test_features_of_real_images_are_kept_by_data_weights_code_and_threads(
-    prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_of_real_images_are_kept_by_data_weights_code_and_threads(prepared, monkeypatch):
     workspace = SimpleNamespace(work=Path("work/stage"), device=torch.device("cpu"))
     chosen = replace(scoring(prepared, 8, 40, kid_subset=6), workspace=workspace)
 

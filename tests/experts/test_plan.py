@@ -1,13 +1,12 @@
 """A plan carried out: groups within their limits, from the base or from scratch, and going on where it was stopped."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from here import Here
 from one_line import refusal
 from tensors import equal
 
@@ -39,23 +38,6 @@ SNR = {"kind": "snr", "count": 2, "min_ratio": 0.5}
 WHOLE = {"kind": "whole", "ratio": 0.7}
 
 
-@dataclass
-class Somewhere:
-    work: Path
-    runtime: Runtime
-    logged: list[str] = field(default_factory=list)
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cpu")
-
-    def input(self, path: str | Path) -> Path:
-        return Path(path)
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self.logged += metrics
-
-
 def plan(**choices: Any) -> Plan:
     facts = {"groups": SNR, "pruning": TAYLOR, "start": "base", "recipe": RECIPE} | choices
     return Plan.model_validate(facts, strict=False)
@@ -78,8 +60,8 @@ def make(base: Path, prepared: PreparedData, training_settings: Callable) -> Cal
 
 
 @pytest.fixture
-def place(tmp_path: Path, runtime: Runtime) -> Somewhere:
-    return Somewhere(tmp_path / "work", runtime)
+def place(tmp_path: Path, runtime: Runtime) -> Here:
+    return Here(tmp_path, runtime)
 
 
 @pytest.mark.parametrize("pruning", [TAYLOR, PROXY, {"method": "random"}], ids=lambda one: one["method"])
@@ -99,14 +81,14 @@ def test_every_group_gets_a_model_within_its_limit(pruning, make, place, base):
         assert load_removals(model) is not None
 
 
-def test_one_group_of_all_timesteps_keeps_its_share(make: Callable, place: Somewhere, base: Path) -> None:
+def test_one_group_of_all_timesteps_keeps_its_share(make: Callable, place: Here, base: Path) -> None:
     (model,), (figures,) = carry_out(place, make(groups=WHOLE))
     assert (figures["first"], figures["last"]) == (0, T - 1)
     assert 0.97 * 0.7 <= figures["macs"] / load_record(base).macs <= 0.7
     assert Ensemble.load(model).record.groups == 1
 
 
-def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: Somewhere) -> None:
+def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: Here) -> None:
     excess = np.repeat([3.0, 1.0], [10, 40])  # sums 30 and 40: half of 70 is reached within t = 15
     groups = {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}
     _, figures = carry_out(place, make(excess, groups=groups, pruning=None))
@@ -114,7 +96,7 @@ def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: So
     assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
 
 
-def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Somewhere, base: Path) -> None:
+def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Here, base: Path) -> None:
     models, figures = carry_out(place, make(start="scratch"))
     pruned = [load_any_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
     for model, before in zip(models, pruned, strict=True):
@@ -127,7 +109,7 @@ def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Somewhe
     assert totals(figures)["images"] == 32
 
 
-def test_from_scratch_at_equal_compute(make: Callable, place: Somewhere, base: Path) -> None:
+def test_from_scratch_at_equal_compute(make: Callable, place: Here, base: Path) -> None:
     """Each group has its recipe's images, and half of the base's 24,000 forward passes, three an image."""
     whole = load_record(base).macs
     small = RECIPE | {"images": 8}
@@ -138,7 +120,7 @@ def test_from_scratch_at_equal_compute(make: Callable, place: Somewhere, base: P
     assert figures[0]["images_seen"] > figures[1]["images_seen"] > 40
 
 
-def test_the_memory_bank_lies_with_the_model(make: Callable, place: Somewhere) -> None:
+def test_the_memory_bank_lies_with_the_model(make: Callable, place: Here) -> None:
     models, figures = carry_out(place, make(pruning=PROXY))
     candidates = read_bank(models[0] / "memory_bank.jsonl")
     assert [one.loss for one in candidates] == [one["loss"] for one in figures[0]["pruning"]["bank"]]
@@ -177,7 +159,7 @@ def test_in_rounds_each_group_ends_with_one_training_of_its_budget(make, place, 
     assert budgets[0] != budgets[1]
     assert totals(figures)["measuring_flops"] == 7 * 6 * figures[0]["macs"]
     for group, (model, row) in enumerate(zip(models, figures, strict=True)):
-        again = train_expert(Somewhere(tmp_path / f"whole_{group}", runtime), *last[group])
+        again = train_expert(Here(tmp_path / f"whole_{group}", runtime), *last[group])
         assert row["images_seen"] == again.trained.images_seen
         assert equal(load_any_model(model)[0].state_dict(), again.start.net.state_dict())
         assert row["kept"] == "expert"
@@ -187,9 +169,9 @@ def test_in_rounds_each_group_ends_with_one_training_of_its_budget(make, place, 
         assert row["inherited_images_inside"] == round(inside)
 
 
-@pytest.mark.parametrize(("choices", "number"), [({"pruning": PROXY}, 2), (GAIN, 1), (GAIN, 3), (GAIN, 5)])
+@pytest.mark.parametrize(("choices", "number"), [({"pruning": PROXY}, 2), (GAIN, 1), (GAIN, 5)])
 def test_a_plan_that_was_stopped_goes_on_and_ends_equal(make, place, runtime, tmp_path, monkeypatch, choices, number):
-    whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(**choices))
+    whole, _ = carry_out(Here(tmp_path / "uninterrupted", runtime), make(**choices))
     real, calls = plans.train_expert, []
 
     def stops(place: Any, job: Any, *asked: Any, **changes: Any) -> Any:
@@ -208,7 +190,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_equal(make, place, runtime, tm
     assert [load_record(model) for model in models] == [load_record(model) for model in whole]
 
 
-def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Somewhere, base: Path, tmp_path: Path):
+def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Here, base: Path, tmp_path: Path):
     wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 1.0}}
     models, figures = carry_out(place, make(pruning=None, recipe=wild, keep_base=True, holdout_images=6))
     whole, known = load_any_model(base)
@@ -224,14 +206,14 @@ def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Some
     Ensemble.load(tmp_path)
 
 
-def test_images_in_proportion_to_timesteps(make: Callable, place: Somewhere) -> None:
+def test_images_in_proportion_to_timesteps(make: Callable, place: Here) -> None:
     _, figures = carry_out(place, make(allocation={"kind": "timesteps"}, pruning=None, recipe=RECIPE | {"images": 100}))
     for row in figures:
         expected = 100 * (row["last"] - row["first"] + 1) / T
         assert expected <= row["images_seen"] < expected + 4  # whole batches
 
 
-def test_interleaved_groups_are_sampled_by_remainder(make: Callable, place: Somewhere, tmp_path: Path) -> None:
+def test_interleaved_groups_are_sampled_by_remainder(make: Callable, place: Here, tmp_path: Path) -> None:
     models, figures = carry_out(place, make(groups={"kind": "interleaved", "count": 3}, pruning=None))
     assert [(one["first"], one["last"], one["stride"]) for one in figures] == [(0, 48, 3), (1, 49, 3), (2, 47, 3)]
     assert totals(figures)["images"] == 8000 + 3 * 12  # 32 images in thirds, in batches of four
@@ -252,7 +234,7 @@ def test_a_plan_may_start_from_a_snapshot_of_the_base(make, place, base, tiny_ne
     assert said.startswith("from_images: 2000; ") and said.endswith("base has snapshots after [3001] images")
 
 
-def test_a_limit_out_of_reach_is_refused(make: Callable, place: Somewhere) -> None:
+def test_a_limit_out_of_reach_is_refused(make: Callable, place: Here) -> None:
     assert "is out of reach" in refusal(carry_out, place, make(groups=WHOLE | {"ratio": 0.01}))
 
 

@@ -95,9 +95,7 @@ def test_half_precision_and_classes(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(
-    tmp_path: Path, network_settings: Callable
-) -> None:
+def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(tmp_path, network_settings):
     """guided-diffusion's 64 → 256 network, small: the low-resolution image is enlarged and joined to the noisy one."""
     net = network(classes=7, inputs=6, heads=4, multiples=(1, 2), attended=(0, 1), updown=True)
     condition = labelled_low_resolution(4, 7)

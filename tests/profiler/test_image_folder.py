@@ -83,9 +83,7 @@ WORDNET = [f"n{number:08}" for number in range(1000)]
         (WORDNET[::-1], None, 1000, list(range(1000))[::-1]),
     ],
 )
-def test_numbers_of_classes_are_matched_by_name(
-    names: list[str], known: dict[int, str] | None, classes: int, numbers: list[int]
-) -> None:
+def test_numbers_of_classes_are_matched_by_name(names, known, classes, numbers):
     assert class_numbers(names, known, classes, "here") == numbers
 
 

@@ -66,7 +66,8 @@ def test_slots_stand_next_to_those_of_the_paper() -> None:
     lengths = np.array([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
     figures = tuple(np.repeat(1 / lengths, lengths))
     losses = Losses(mean=figures, stderr=figures, second_moment=figures)
-    known = document().model_copy(update={"timesteps": tuple(range(1000)), "losses": {"held_out": losses}})
+    measured = {"timesteps": tuple(range(1000)), "images": {"train": 1}, "losses": {"train": losses}}
+    known = document().model_copy(update=measured)
     table = slots_table(known)
     assert table is not None and table.columns[-1] == "paper 1, Table 1"
     assert [row[1] for row in table.rows] == [row[3] for row in table.rows]

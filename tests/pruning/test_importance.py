@@ -9,7 +9,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
-from unequal.data.prepared import PreparedData, tensor_of, to_model_range
+from unequal.data.prepared import tensor_of, to_model_range
 from unequal.models.pruned import Block
 from unequal.pruning import importance
 from unequal.pruning.anatomy import Anatomy, Unit
@@ -42,9 +42,7 @@ def order(method: Any, make_target: MakeTarget, net: UNet2DModel, **changes: Any
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_method_leaves_the_network_as_it_is(
-    tiny_net: BuildNet, make_target: MakeTarget, method: Any, heads: int
-) -> None:
+def test_a_method_leaves_the_network_as_it_is(tiny_net, make_target, method, heads):
     net = tiny_net(heads=heads).requires_grad_(False)
     found = order(method, make_target, net, prediction="mixed" if heads == 3 else "epsilon")
     assert len({unit.importance for unit in found}) > 10
@@ -93,9 +91,7 @@ def product_by_hand(net: UNet2DModel) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("method", [TAYLOR, DIFF_PRUNING], ids=lambda method: method.method)
-def test_importance_is_the_product_of_weights_and_gradients(
-    tiny_net: BuildNet, make_target: MakeTarget, method: Any
-) -> None:
+def test_importance_is_the_product_of_weights_and_gradients(tiny_net, make_target, method):
     net = tiny_net()
     target, anatomy = make_target(net), Anatomy(net)
     with differentiable(net):
@@ -120,15 +116,7 @@ def assert_same_gradients(net: UNet2DModel, by_hand: UNet2DModel) -> None:
 
 
 @pytest.mark.parametrize(("timesteps", "low", "high"), [("group", 5, 20), ("all", 0, 49)])
-def test_a_batchs_gradient(
-    tiny_net: BuildNet,
-    make_target: MakeTarget,
-    prepared: PreparedData,
-    timesteps: str,
-    low: int,
-    high: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batchs_gradient(tiny_net, make_target, prepared, timesteps, low, high, monkeypatch):
     monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 3 * 64)
     net, by_hand = tiny_net(), tiny_net()
     batch_gradient(make_target(net, seed=3), timesteps, 8)  # type: ignore[arg-type]
@@ -141,9 +129,7 @@ def test_a_batchs_gradient(
     assert_same_gradients(net, by_hand)
 
 
-def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
-    tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData
-) -> None:
+def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(tiny_net, make_target, prepared):
     """At times s = (t + ½)/T, which a network gets as 1000·s."""
     net, by_hand = tiny_net(), tiny_net()
     target = make_target(net, seed=3, first=5, last=7, schedule="flow", prediction="velocity")
@@ -157,9 +143,7 @@ def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
     assert_same_gradients(net, by_hand)
 
 
-def test_the_sum_over_rising_timesteps(
-    tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sum_over_rising_timesteps(tiny_net, make_target, prepared, monkeypatch):
     monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 10 * 64)
     net, by_hand = tiny_net(), tiny_net()
     assert ascending_gradient(make_target(net, seed=3, first=5, last=11), "group", 4, 0.001) == 11
@@ -173,9 +157,7 @@ def test_the_sum_over_rising_timesteps(
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 64])
-def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(
-    tiny_net: BuildNet, make_target: MakeTarget, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(tiny_net, make_target, at_once, monkeypatch):
     """With L_t = (t + 1)⁻², L_t > 0.05·L_5 until t = 25, as 6²/0.05 = 26.8²."""
     monkeypatch.setattr(importance, "PIXELS_AT_ONCE", at_once * 64)
     seen: list[int] = []

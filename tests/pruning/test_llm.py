@@ -240,9 +240,7 @@ def test_nothing_of_openais_environment_goes_to_another_endpoint(evaluator, monk
         ("AWS_SECRET_ACCESS_KEY", "https://api.openai.com/v1", False),
     ],
 )
-def test_a_params_file_names_no_other_secret(
-    name: str, url: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_params_file_names_no_other_secret(name, url, allowed, monkeypatch):
     monkeypatch.setenv("UNEQUAL_KEYS", "MY_KEY, OTHER_KEY")
     monkeypatch.setenv(name, "value-of-mine")
     settings = SETTINGS | {"base_url": url, "api_key_env": name}

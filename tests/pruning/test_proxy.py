@@ -124,9 +124,7 @@ def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 5])
-def test_a_search_that_was_killed_goes_on(
-    here: Here, evaluator: Evaluator, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_was_killed_goes_on(here, evaluator, number, monkeypatch):
     whole, stopped = elsewhere(here, "whole"), elsewhere(here, "stopped")
     decided = search(whole, evaluator)
     stop_at(number, monkeypatch)
@@ -138,9 +136,7 @@ def test_a_search_that_was_killed_goes_on(
     assert stopped.lines == whole.lines
 
 
-def test_a_language_model_is_asked_once_a_round_whatever_happens(
-    here: Here, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_language_model_is_asked_once_a_round_whatever_happens(here, evaluator, monkeypatch):
     with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         stop_at(3, monkeypatch)  # within its first round
         with pytest.raises(KeyboardInterrupt):
@@ -156,9 +152,7 @@ def test_a_language_model_is_asked_once_a_round_whatever_happens(
 
 
 @pytest.mark.parametrize("unsound", [answer("no"), Reply(body=b"{}", cut=True), error(503, "busy")])
-def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
-    here: Here, evaluator: Evaluator, capsys: pytest.CaptureFixture[str], unsound: Reply
-) -> None:
+def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(here, evaluator, capsys, unsound):
     with serving([sound(evaluator, 0.2, 0.9), unsound, unsound]) as chat:
         found = search(here, evaluator, decider=llm(chat))
     assert [line["round"] for line in here.lines] == [0, 0, 1, 1]

@@ -52,9 +52,7 @@ def one_with(found: list[Phrase], flag: str, script: str) -> Phrase:
 
 
 @each_case
-def test_every_flag_is_accepted_by_every_script_it_is_printed_for(
-    trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction
-):
+def test_every_flag_is_accepted_by_every_script_it_is_printed_for(trainer, schedule, prediction):
     found = [one for one in phrases(suggested(schedule, prediction), trainer) if one.flags]
     assert found
     for one in found:
@@ -129,9 +127,7 @@ def test_times_for_a_pipeline_are_those_before_the_shift():
 
 @pytest.mark.parametrize("trainer", ["diffusers", "kohya"])
 @pytest.mark.parametrize(("schedule", "prediction"), [(LINEAR, "sample"), (Flow(1000), "epsilon")])
-def test_nothing_is_printed_for_what_no_script_trains(
-    trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction
-):
+def test_nothing_is_printed_for_what_no_script_trains(trainer, schedule, prediction):
     (only,) = phrases(suggested(schedule, prediction), trainer)
     assert not only.flags and f"this network predicts {prediction}" in only.says
 

@@ -1,4 +1,6 @@
-"""All suggestions together: they are those of the functions that make them, and follow from what was measured."""
+"""What is suggested follows from what was measured: slots, densities, γ, and the border of two experts."""
+
+import math
 
 import numpy as np
 import pytest
@@ -7,9 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from profiled import FLOW, LINEAR, gaussian, measured
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.suggestions.suggestions import Options, Suggestions
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.suggestions.suggestions import Options, Suggestions, borders, even_gamma, halves, log_spread
 from unequal.timesteps.partition import equal_sums
+
+both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
 
 
 def test_a_flat_loss_has_slots_of_equal_length_and_a_uniform_density():
@@ -37,7 +41,7 @@ def test_draws_by_slots_have_as_much_of_each():
     assert found.slots.sums(found.density.probabilities) == pytest.approx(np.full(5, 0.2))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(arrays(float, 60, elements=st.floats(0.1, 1)), st.sampled_from(["cosine", "flow"]), st.floats(1e-3, 1e3))
 def test_the_unit_of_a_loss_changes_nothing(losses: np.ndarray, name: str, unit: float):
     schedule = NoiseSchedule.named(name, 60)
@@ -45,3 +49,69 @@ def test_the_unit_of_a_loss_changes_nothing(losses: np.ndarray, name: str, unit:
     assert one.density.probabilities == pytest.approx(other.density.probabilities)
     assert one.border.boundary.log_snr == pytest.approx(other.border.boundary.log_snr)
     assert one.density.probabilities.sum() == pytest.approx(1) and one.density.moment <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("gamma", [0.5, 5.0, 100.0])
+@both
+def test_the_gamma_that_evens_a_loss_is_found(schedule: NoiseSchedule, gamma: float):
+    losses = (schedule.snr / schedule.snr.clamp(max=gamma)).numpy()
+    found = even_gamma(losses, schedule)
+    assert found.gamma == pytest.approx(gamma, rel=0.03)
+    assert found.spread == pytest.approx(1, abs=0.02)
+    assert found.spread < found.unweighted and not found.at_end
+
+
+def test_an_even_loss_of_epsilon_needs_none():
+    found = even_gamma(np.full(1000, 0.3), LINEAR)
+    assert found.at_end
+    assert found.gamma == pytest.approx(float(LINEAR.snr[0]))
+    assert found.unweighted == pytest.approx(1)
+
+
+def test_a_slope_has_the_spread_of_uniform_numbers():
+    """ln of the SNR itself is uniform over λ: its standard deviation is the range over √12."""
+    range_of = float(LINEAR.snr[0].log() - LINEAR.snr[-1].log())
+    assert np.log(log_spread(LINEAR.snr.numpy(), LINEAR.snr)) == pytest.approx(range_of / np.sqrt(12), rel=1e-3)
+
+
+@settings(max_examples=10)
+@given(st.floats(1e-6, 1e6))
+def test_the_unit_of_a_loss_does_not_matter(unit: float):
+    assert even_gamma(unit * gaussian(LINEAR), LINEAR).gamma == even_gamma(gaussian(LINEAR), LINEAR).gamma
+
+
+@both
+def test_halves_of_the_information_of_gaussian_noise_about_gaussian_images(schedule: NoiseSchedule):
+    """∫ SNR/(1 + SNR) dλ = ln(1 + SNR), so that 1 + SNR is the geometric mean of its values at the ends."""
+    high, low = schedule.snr[[0, -1]].tolist()
+    expected = math.log(math.sqrt((1 + high) * (1 + low)) - 1)
+    assert halves(gaussian(schedule), schedule).log_snr == pytest.approx(expected, abs=2e-3)
+
+
+@both
+def test_an_even_loss_has_its_half_in_the_middle(schedule: NoiseSchedule):
+    log_snr = schedule.snr.log()
+    assert halves(np.ones(1000), schedule).log_snr == pytest.approx(float(log_snr[0] + log_snr[-1]) / 2)
+
+
+def test_each_border_is_described():
+    over_timesteps, over_log_snr, text, image = borders(np.ones(1000), LINEAR)
+    assert (over_log_snr.loss, over_timesteps.timesteps) == (pytest.approx(0.5), 0.5)
+    assert over_timesteps.timestep == 500
+    assert text.timestep == 620 and text.timesteps == pytest.approx(0.38)
+    assert image.boundary.log_snr == pytest.approx(-4.394, abs=1e-3)
+    share = (text.boundary.log_snr - float(LINEAR.snr.log()[-1])) / float(LINEAR.snr.log()[0] - LINEAR.snr.log()[-1])
+    assert text.loss == pytest.approx(share)
+
+
+@settings(max_examples=50)
+@given(arrays(float, 50, elements=st.floats(0.05, 1)))
+def test_halves_are_halves_of_any_loss(losses: np.ndarray):
+    schedule = Flow(50)
+    log_snr = schedule.snr.log().numpy()
+    found = halves(losses, schedule).log_snr
+    fine = np.linspace(log_snr[-1], log_snr[0], 20_001)
+    along = np.interp(fine, log_snr[::-1], losses[::-1])
+    pieces = (along[1:] + along[:-1]) / 2 * np.diff(fine)
+    # In between two timesteps the loss over λ is taken to be even.
+    assert pieces[fine[1:] <= found].sum() / pieces.sum() == pytest.approx(0.5, abs=0.05)

@@ -75,9 +75,7 @@ def test_densities_over_times_have_their_known_values(density: Density, at: list
         (partial(log_normal, mean=0.0, std=1.0), LINEAR, 1.0, 278.8),
     ],
 )
-def test_densities_have_their_known_means(
-    density: Density, schedule: NoiseSchedule, shift: float, expected: float
-) -> None:
+def test_densities_have_their_known_means(density, schedule, shift, expected):
     assert mean(table(density, schedule, shift)) == pytest.approx(expected, abs=0.05)
 
 
@@ -98,9 +96,7 @@ def test_what_lies_beyond_the_ends_is_theirs_or_cut() -> None:
 @pytest.mark.parametrize("density", DENSITIES, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("ends", ["open", "closed"])
 @given(SCHEDULES, st.floats(0.2, 5))
-def test_every_density_is_one_on_every_schedule(
-    density: Callable[..., np.ndarray], ends: Ends, schedule: NoiseSchedule, shift: float
-) -> None:
+def test_every_density_is_one_on_every_schedule(density, ends, schedule, shift):
     needed = {k: 0.6 for k, one in signature(density).parameters.items() if k in ("a", "b")}
     found = table(partial(density, **needed), schedule, shift, ends)
     assert found.shape == (schedule.timesteps,)
@@ -141,9 +137,7 @@ def test_a_shift_of_a_density_is_one_of_the_schedule(shift: float) -> None:
         ("none", {}, uniform_time),
     ],
 )
-def test_diffusers_draws_times_from_the_same_densities(
-    scheme: str, options: dict[str, float], density: Density
-) -> None:
+def test_diffusers_draws_times_from_the_same_densities(scheme, options, density):
     generator, count = torch.Generator().manual_seed(0), 200_000
     drawn = compute_density_for_timestep_sampling(scheme, count, generator=generator, **options)
     shares = np.histogram(drawn.numpy(), bins=np.linspace(0, 1, 26))[0] / count

@@ -237,9 +237,7 @@ def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5}, 4), ({17: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])
-def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(
-    build: Build, tmp_path: Path, milestones: dict[int, float], resumed_at: int
-) -> None:
+def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(build, tmp_path, milestones, resumed_at):
     """Without that state it gives the same; a state on the way of the old rate alone is left."""
     lowered = OPTIMIZER.model_copy(update={"lr_milestones": milestones})
     with pytest.raises(UserError, match=r"optimizer\.lr_milestones: \{16: 0\.5\} resumes from the last good state"):
