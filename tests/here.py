@@ -32,9 +32,6 @@ class Here:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def input(self, path: str | Path) -> Path:
-        return Path(path)
-
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
     def input(self, path: str) -> Path:

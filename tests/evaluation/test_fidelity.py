@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,21 +19,8 @@ from torch_fidelity import feature_extractor_inceptionv3 as inception
 from stages.build_extractor import copy_tensors
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import (
-    FACTS,
-    INCEPTION,
-    REFERENCES,
-    ROWS,
-    BuiltExtractor,
-    Features,
-    Scores,
-    frechet_distance,
-    inception_of,
-    precision_and_recall,
-    score,
-    spread,
-)
-from unequal.evaluation.sets import TILE
+from unequal.evaluation.fidelity import FACTS, INCEPTION, REFERENCES, BuiltExtractor, Scores, score, spread
+from unequal.evaluation.inception import inception_of
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -103,23 +89,6 @@ def test_precision_and_recall_are_shares_within_the_other_sets_neighbourhoods(ex
     assert 0 < found.recall < found.precision < 1 or neighbourhood != 3
 
 
-def test_more_distances_than_are_computed_together() -> None:
-    generator = torch.Generator().manual_seed(0)
-    ours, real = (torch.randn(TILE + count, 3, generator=generator) + count / 20 for count in (5, 30))
-    expected = within(ours.numpy(), real.numpy(), 2), within(real.numpy(), ours.numpy(), 2)
-    assert precision_and_recall(ours, real, 2) == pytest.approx(expected, abs=2e-3)
-
-
-def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_bias() -> None:
-    """(d + d·(d + 1)/4)/n in the first order of 1/n: d for the mean, the rest for the covariance."""
-    count, size = 1000, 64
-    bias = (size + size * (size + 1) / 4) / count
-    assert bias == pytest.approx(1.104)
-    generator, known = np.random.default_rng(0), Features(np.empty((0, size)), np.zeros(size), np.eye(size))
-    distances = [frechet_distance(Features.of(generator.normal(size=(count, size))), known) for _ in range(5)]
-    assert np.mean(distances) == pytest.approx(bias, rel=0.05)
-
-
 def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     found = score(images, reference, extractor, CPU, kid_subset=60)
@@ -180,10 +149,8 @@ def test_sets_that_have_no_scores_are_refused(extractor, samples, reference, cho
 
 def test_equal_images_have_a_distance(extractor: BuiltExtractor) -> None:
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
-    # KID is a difference of sums of cubes in single precision, added in another order by another processor.
     same = score(alike, alike, extractor, CPU, kid_subset=5)
-    assert same.kid == pytest.approx(0.0, abs=1e-4)
-    assert dataclasses.replace(same, kid=0.0) == Scores(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    assert dataclasses.astuple(same) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0, 1.0), abs=1e-9)
     assert score(alike, pictures(10, 0), extractor, CPU, kid_subset=5).fid > 0
 
 
@@ -215,18 +182,6 @@ def test_a_spoiled_extractor_is_refused(tmp_path: Path, spoiled: str) -> None:
     spoil, said = BUILT[spoiled]
     spoil(tmp_path)
     assert said in refusal(BuiltExtractor.load, tmp_path)
-
-
-def test_statistics_are_those_of_numpy_and_take_the_memory_of_a_part() -> None:
-    features = np.random.default_rng(0).normal(3, 1, (5 * ROWS + 7, 24)).astype(np.float32)
-    tracemalloc.start()
-    found = Features.of(features)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # Five sixths of all would be float64 beside what is there; a part and its distances from the mean are two.
-    assert peak < 0.6 * 2 * features.nbytes
-    np.testing.assert_allclose(found.mean, features.astype(np.float64).mean(0), rtol=1e-12)
-    np.testing.assert_allclose(found.covariance, np.cov(features, rowvar=False), rtol=1e-9, atol=1e-12)
 
 
 def test_spread_over_seeds() -> None:
@@ -331,9 +286,10 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
     assert not mark.exists()
 
 
-def test_features_that_are_no_numbers(extractor: BuiltExtractor) -> None:
+@pytest.mark.parametrize("scale", [float("inf"), 1e20])
+def test_features_that_are_no_numbers_or_whose_squares_are_none(extractor: BuiltExtractor, scale: float) -> None:
     net = classifier()
-    net.scale.fill_(float("inf"))
+    net.scale.fill_(scale)
     save_classifier(Path(extractor.weights or ""), net)
     said = refusal(score, pictures(20, 0), pictures(20, 1), extractor, CPU, 10)
-    assert f"features of 20 of 20 images are NaN or infinite by {extractor.label}" in said
+    assert f"features of 20 of 20 images are NaN, infinite or too large by {extractor.label}" in said
