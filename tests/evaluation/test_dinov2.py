@@ -83,12 +83,6 @@ def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_imag
     torch.testing.assert_close(net.network.embeddings.position_embeddings.detach(), expected)
 
 
-def test_where_no_positions_are_stretched_the_network_is_that_of_transformers(tmp_path: Path) -> None:
-    net, images = write_dinov2(tmp_path, image_size=224), pictures(3, 0)
-    expected = net(brought(images)).pooler_output
-    torch.testing.assert_close(dinov2_of(tmp_path, "here")(torch.from_numpy(images)), expected, atol=2e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize("size", [32, 500])
 def test_images_come_to_it_as_pillow_makes_them_larger_or_smaller(size: int) -> None:
     """dgm-eval resizes by Pillow, which rounds to 8 bits twice, and cuts what these pale pictures do not have."""

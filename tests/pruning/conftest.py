@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from diffusers.models.unets.unet_2d import UNet2DModel
-from search_place import Here
+from search_place import MAGNITUDE, Here
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.models.backbones.backbone import count_cost
@@ -14,7 +14,6 @@ from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.importance import Target, ranked
-from unequal.settings.pruning import Magnitude
 from unequal.settings.training import Runtime
 from unequal.timesteps.partition import TimestepRange
 
@@ -41,7 +40,7 @@ def evaluator(tiny_net: Callable[..., UNet2DModel], make_target: MakeTarget, run
     """Trials of schemes at a limit of 0.7, by 8 images and without fine-tuning."""
     target = make_target(tiny_net().eval())
     anatomy = Anatomy(target.net)
-    return Evaluator(target, anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), 8, None, runtime)
+    return Evaluator(target, anatomy, ranked(MAGNITUDE, target, anatomy), 8, None, runtime)
 
 
 @pytest.fixture

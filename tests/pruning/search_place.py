@@ -1,4 +1,4 @@
-"""Where tests search for schemes: a folder, and what was logged."""
+"""Where tests search for schemes: a folder, and what was logged; methods of pruning."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +8,17 @@ import torch
 
 from unequal.pruning.anatomy import Anatomy, Unit, units_by
 from unequal.pruning.bank import Bank
+from unequal.settings.pruning import DiffPruning, Importance, Magnitude, Random, Taylor
 from unequal.settings.training import Runtime
+
+RANDOM, MAGNITUDE = Random(method="random"), Magnitude(method="magnitude")
+TAYLOR = Taylor(method="taylor", timesteps="group", images=8)
+DIFF_PRUNING = DiffPruning(method="diff_pruning", timesteps="group", images=2, threshold=0.05)
+#: Methods that rank channels.
+METHODS: list[Importance] = [RANDOM, MAGNITUDE, TAYLOR, DIFF_PRUNING]
+#: A search of two rounds.
+SEARCH: dict[str, Any] = {"method": "proxy", "ranking": MAGNITUDE, "decider": {"kind": "tpe"}, "start": ()}
+SEARCH |= {"rounds": 2, "candidates": 2, "images": 8, "finetuning": None}
 
 
 @dataclass

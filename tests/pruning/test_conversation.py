@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from chat_server import Reply, answer, error, serving
-from search_place import Here
+from search_place import MAGNITUDE, SEARCH, Here
 from torch import nn
 
 from unequal.pruning.anatomy import Anatomy, blocks_of
@@ -18,7 +18,7 @@ from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prompt import prompt_of
 from unequal.pruning.proxy import decide
 from unequal.pruning.prune import bank_of
-from unequal.settings.pruning import Magnitude, Proxy
+from unequal.settings.pruning import Proxy
 from unequal.settings.training import Runtime
 
 #: Entries with a ratio of their own, in order.
@@ -64,17 +64,6 @@ def conversation(kind: str) -> list[Reply]:
     ]
 
 
-SEARCH: dict[str, Any] = {
-    "method": "proxy",
-    "ranking": {"method": "magnitude"},
-    "start": (),
-    "rounds": 2,
-    "candidates": 2,
-    "images": 4,
-    "finetuning": None,
-}
-
-
 def test_a_search_by_conversation_is_whole_and_is_replayed(here: Here, kind: str, target: Target) -> None:
     anatomy = Anatomy(target.net)
     with serving(conversation(kind)) as chat:
@@ -116,7 +105,7 @@ def test_the_prompt_describes_the_network(kind: str, target: Target, runtime: Ru
     space = spec.space.model_copy(update={"autoencoder": autoencoder})
     record = target.record.model_copy(update={"spec": spec.model_copy(update={"space": space})})
     anatomy = Anatomy(target.net)
-    ranking = ranked(Magnitude(method="magnitude"), target, anatomy)
+    ranking = ranked(MAGNITUDE, target, anatomy)
     evaluator = Evaluator(replace(target, record=record), anatomy, ranking, 4, None, runtime)
     prompt = " ".join(prompt_of(evaluator, [], 2).split())
     assert list(blocks_of(ranking)) == BLOCKS[kind]

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
-from search_place import Here, all_units
+from search_place import METHODS, SEARCH, Here, all_units
 from specs import class_labels, dropped_labels
 
 from unequal.models.backbones.backbone import count_cost
@@ -20,16 +20,10 @@ from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit, remove, removed_channels
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import decide
-from unequal.settings.pruning import DiffPruning, Importance, Magnitude, Proxy, Random, Taylor, Tpe
+from unequal.settings.pruning import Proxy
 
 BuildDiT = Callable[..., DiffusionTransformer]
 MakeTarget = Callable[..., Target]
-METHODS: list[Importance] = [
-    Random(method="random"),
-    Magnitude(method="magnitude"),
-    Taylor(method="taylor", timesteps="group", images=8),
-    DiffPruning(method="diff_pruning", timesteps="group", images=2, threshold=0.05),
-]
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +104,7 @@ def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(tiny_dit, make_ta
 
 def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_target: MakeTarget, here: Here) -> None:
     target = make_target(tiny_dit(depth=3).eval(), 0.6)
-    method = Proxy(
-        method="proxy", decider=Tpe(kind="tpe"), ranking=METHODS[1], start=(METHODS[1],), rounds=2, candidates=2,
-        images=8, finetuning=None,
-    )  # fmt: skip
+    method = Proxy.model_validate(SEARCH | {"start": (METHODS[1],)})
     decision = decide(here, method, target, Anatomy(target.net))
     assert decision.pruned.cost.macs <= target.limit_macs
     assert set(decision.bank.best.scheme) == {"blocks.0", "blocks.1", "blocks.2", "depth"}

@@ -13,6 +13,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
+from search_place import DIFF_PRUNING, MAGNITUDE, RANDOM, SEARCH, TAYLOR
 from specs import low_resolution
 from tensors import equal
 from torch.nn import functional as F
@@ -24,18 +25,15 @@ from unequal.pruning.anatomy import Anatomy, Unit
 from unequal.pruning.fit import fit_to_limit, remove, too_many
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import decide
-from unequal.settings.pruning import DiffPruning, Magnitude, Proxy, Random, Taylor, Tpe
+from unequal.settings.pruning import Proxy
 
 pytestmark = pytest.mark.slow
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
 ATTENTIVE = {"attention_resolutions": (8, 4), "scale_shift": True}
-RANDOM, MAGNITUDE = Random(method="random"), Magnitude(method="magnitude")
-TAYLOR = Taylor(method="taylor", timesteps="group", images=8)
-DIFF_PRUNING = DiffPruning(method="diff_pruning", timesteps="all", images=1, threshold=0.05)
-SEARCH = {"start": (TAYLOR,), "rounds": 1, "candidates": 1, "images": 4, "finetuning": None}
-PROXY = Proxy(method="proxy", decider=Tpe(kind="tpe"), ranking=MAGNITUDE, **SEARCH)
+OVER_ALL = DIFF_PRUNING.model_copy(update={"timesteps": "all", "images": 1})
+PROXY = Proxy.model_validate(SEARCH | {"start": (TAYLOR,), "rounds": 1, "candidates": 1, "images": 4})
 
 #: Kinds of networks, and what their records say: skip connections have all of them.
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -54,15 +52,15 @@ def outputs(net: UNet2DModel) -> torch.Tensor:
         return net.eval()(image, torch.tensor([1, 40])).sample
 
 
-RATIOS = [(RANDOM, 0.3), (MAGNITUDE, 0.9), (TAYLOR, 0.6), (DIFF_PRUNING, 0.8), (PROXY, 0.7)]
+RATIOS = [(RANDOM, 0.3), (MAGNITUDE, 0.9), (TAYLOR, 0.6), (OVER_ALL, 0.8), (PROXY, 0.7)]
 #: Every method for one kind of network, and two methods for each of the others.
 CASES = [
     *(("attention", *one) for one in RATIOS),
     *((kind, TAYLOR, 0.6) for kind in KINDS if kind != "attention"),
     ("no attention, three levels", MAGNITUDE, 0.9),
-    ("learned variance", DIFF_PRUNING, 0.8),
+    ("learned variance", OVER_ALL, 0.8),
     ("three heads", PROXY, 0.7),
-    ("super-resolution", DIFF_PRUNING, 0.8),
+    ("super-resolution", OVER_ALL, 0.8),
 ]
 
 

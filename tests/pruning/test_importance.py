@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from search_place import DIFF_PRUNING, MAGNITUDE, METHODS, TAYLOR
 from torch import Tensor
 
 from unequal.data.prepared import tensor_of, to_model_range
@@ -24,16 +25,11 @@ from unequal.pruning.importance import (
     weighty,
 )
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
 from unequal.training.batches import draw_at, image_indices
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
 MIDDLE = "mid_block.attentions.0"
-RANDOM, MAGNITUDE = Random(method="random"), Magnitude(method="magnitude")
-TAYLOR = Taylor(method="taylor", timesteps="group", images=8)
-DIFF_PRUNING = DiffPruning(method="diff_pruning", timesteps="group", images=2, threshold=0.05)
-METHODS = [RANDOM, MAGNITUDE, TAYLOR, DIFF_PRUNING]
 
 
 def order(method: Any, make_target: MakeTarget, net: UNet2DModel, **changes: Any) -> list[Unit]:

@@ -10,7 +10,7 @@ import torch
 from chat_server import Chat, Reply, answer, error, serving
 from diffusers.models.unets.unet_2d import UNet2DModel
 from one_line import refusal
-from search_place import Here
+from search_place import MAGNITUDE, SEARCH, TAYLOR, Here
 from tensors import equal
 
 from unequal.pruning.anatomy import Anatomy, blocks_of
@@ -23,18 +23,7 @@ from unequal.settings.pruning import Proxy
 
 pytestmark = pytest.mark.slow
 
-MAGNITUDE = {"method": "magnitude"}
-TAYLOR = {"method": "taylor", "timesteps": "group", "images": 8}
-SEARCH: dict[str, Any] = {
-    "method": "proxy",
-    "decider": {"kind": "tpe"},
-    "ranking": TAYLOR,
-    "start": (MAGNITUDE, TAYLOR),
-    "rounds": 2,
-    "candidates": 2,
-    "images": 8,
-    "finetuning": None,
-}
+SEARCH = SEARCH | {"ranking": TAYLOR, "start": (MAGNITUDE, TAYLOR)}
 
 
 def elsewhere(here: Here, name: str) -> Here:

@@ -2,18 +2,14 @@
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from specs import recipe_of, spec_of
 
 from unequal import workspace
-from unequal.data.prepared import PreparedData
 from unequal.files import content_hash
-from unequal.settings.training import Runtime, Training
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
@@ -35,14 +31,7 @@ def has_bf16(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     ("device", "supported", "precision", "compiled"),
     [(CPU, True, "fp32", False), (GPU, False, "fp32", False), (GPU, True, "bf16", True)],
 )
-def test_auto_is_what_the_device_has(
-    device: torch.device,
-    supported: bool,
-    precision: str,
-    compiled: bool,
-    has_bf16: Callable[[bool], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_auto_is_what_the_device_has(device, supported, precision, compiled, has_bf16, monkeypatch):
     has_bf16(supported)
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/cc" if name == "cc" else None)
     monkeypatch.setattr(workspace, "find_spec", lambda name: name)
@@ -55,9 +44,7 @@ def test_auto_is_what_the_device_has(
 
 
 @pytest.mark.parametrize("missing", ["a compiler", "Triton"])
-def test_auto_compiles_nothing_where_it_cannot(
-    missing: str, has_bf16: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_compiles_nothing_where_it_cannot(missing, has_bf16, monkeypatch):
     has_bf16(True)
     monkeypatch.setattr(shutil, "which", lambda name: None if missing == "a compiler" else name)
     monkeypatch.setattr(workspace, "find_spec", lambda name: None if missing == "Triton" else name)
@@ -66,15 +53,8 @@ def test_auto_compiles_nothing_where_it_cannot(
 
 @pytest.mark.parametrize(("supported", "precision"), [(False, "fp32"), (True, "bf16")])
 def test_auto_trains_the_bytes_of_what_it_chooses(
-    supported: bool,
-    precision: str,
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable[[], UNet2DModel],
-    training_settings: Callable[..., Training],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    supported, precision, tmp_path, runtime, prepared, tiny_net, training_settings, monkeypatch
+):
     monkeypatch.setattr(workspace, "has_bf16", lambda device: supported)
 
     def weights(asked: str) -> str:

@@ -51,9 +51,7 @@ def test_a_training_is_what_it_is_without_them(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.usefixtures("left")
 @pytest.mark.parametrize("folder", [None, "gone"])
-def test_ranks_count_in_launched_processes_alone(
-    folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_count_in_launched_processes_alone(folder, tmp_path, monkeypatch):
     if folder is not None:
         monkeypatch.setenv(processes.FOLDER, str(tmp_path / folder))
     assert (processes.rank(), processes.count(), processes.agreed(lambda: True)) == (0, 1, True)

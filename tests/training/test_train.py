@@ -40,7 +40,6 @@ from unequal.training.batches import BatchSource
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.results import trained_record, write_model, write_results
-from unequal.training.three_heads import BalancedHeads
 from unequal.training.train import batches_of, single_head, take_over, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
@@ -276,13 +275,6 @@ def test_a_pretrained_base_takes_no_step(tmp_path, here, job_of, tiny_net, netwo
     assert equal(loaded.state_dict(), net.state_dict())
     assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
     assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
-
-
-def test_objective_of_balanced_heads() -> None:
-    mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
-    balanced = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
-    assert isinstance(balanced, BalancedHeads)
-    assert (balanced.means.half_life, balanced.tally.budget) == (7, 16)
 
 
 MOST = 1000 * 36

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from specs import autoencoder_of, class_labels, low_resolution, recipe_of, spec_of
 
@@ -19,11 +18,11 @@ from unequal.files import content_hash
 from unequal.latents.autoencoder import build_autoencoder, identity, load_autoencoder
 from unequal.latents.encoding import encode
 from unequal.models.denoiser import Denoiser, selected_heads
-from unequal.models.folder import ModelRecord, load_model
+from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.recipe import Mixing
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Training
 from unequal.timesteps.partition import Interleaved, TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
@@ -45,13 +44,7 @@ RANGES = {"a range": TimestepRange(0, 9), "every other timestep": Interleaved(1,
 
 
 @pytest.fixture
-def trained(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-) -> Callable[..., Here]:
+def trained(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callable[..., Here]:
     """Train a tiny network with and without pictures, into a folder of a name."""
 
     def run(name: str, spec: ModelSpec, scope: Any = None, data: PreparedData = prepared, **changes: Any) -> Here:
@@ -99,17 +92,13 @@ def sampled(ensemble: Ensemble, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["noise", "a flow", "classes", "super-resolution"])
-def test_the_last_picture_shows_the_finished_models_samples(
-    kind: str, trained: Callable[..., Here], prepared: PreparedData
-) -> None:
+def test_the_last_picture_shows_the_finished_models_samples(kind, trained, prepared):
     here = trained("model", spec_of(**SPECS[kind]), pictures=1)
     expected = sampled(Ensemble.load(here.root / "artifacts/models/model"), originals=tensor_of(prepared.holdout))
     assert np.array_equal(last(here), expected)
 
 
-def test_outside_its_timesteps_an_expert_leaves_the_answer_to_the_model_before(
-    trained: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def test_outside_its_timesteps_an_expert_leaves_the_answer_to_the_model_before(trained, tiny_net, make_record):
     here = trained("model", spec_of(), TimestepRange(0, 9), pictures=1)
     net, record = load_model(here.root / "artifacts/models/model")
     before = tiny_net(dropout=0.2)
@@ -130,9 +119,7 @@ def test_pictures_of_latents_are_decoded(trained: Callable[..., Here], prepared:
 
 
 @pytest.mark.parametrize("killed_at", [2, 3])
-def test_a_resumed_training_has_all_pictures(
-    killed_at: int, trained: Callable[..., Here], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_training_has_all_pictures(killed_at, trained, monkeypatch):
     whole = trained("model", spec_of(), pictures=3, checkpoint_every=1)
     expected = {file.name: file.read_bytes() for file in grids(whole, "model")}
     shutil.rmtree(whole.root)
