@@ -1,6 +1,7 @@
 """The page on taking a model away: what it puts into a loop of one's own runs, and has the names of params.yaml."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ ROWS = re.findall(r"^\| `(\w+: \{.*?\})` \| `(.*)` \|$", PAGE.read_text(encoding
 
 def test_the_last_example_runs() -> None:
     *_, last = blocks(PAGE, "python")
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(last.text, last.id, "exec"), names)
     assert torch.isfinite(names["loss"])
 
