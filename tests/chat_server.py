@@ -16,11 +16,7 @@ TRICKLED = 100
 
 @dataclass(frozen=True)
 class Reply:
-    """Status and body, after so many seconds, the body in pieces with a pause behind each.
-
-    `cut`: the connection is closed in the middle of the body, sent `chunked` or with its length; `header` is
-    one more than usual; `trickle_s`: between two headers of so many that none of them is waited for in vain.
-    """
+    """Status and body, after so many seconds, the body in pieces with a pause behind each."""
 
     status: int = 200
     body: bytes = b""

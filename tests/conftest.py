@@ -32,10 +32,7 @@ MakeRecord = Callable[..., ModelRecord]
 
 @pytest.fixture(scope="session")
 def tiny_pipeline(tmp_path_factory: pytest.TempPathFactory, worker_id: str, warm_place: Path) -> TinyPipeline:
-    """A tiny pipeline, run by Snakemake with notes of all that is opened, recorded by DVC and committed.
-
-    For reading alone; whoever changes something takes a copy.
-    """
+    """A tiny pipeline, run by Snakemake with notes of all that is opened, recorded by DVC and committed."""
     base = tmp_path_factory.getbasetemp()
     shared = (base if worker_id == "master" else base.parent) / "tiny"
     found = TinyPipeline(shared / "project", shared / "notes")

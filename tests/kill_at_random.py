@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 import click
-from harness.killing import BOTH, ENGINE, LONG_STAGES, SETTINGS, SHARER, STAGE, Kill, Killer, measured
+from harness.killing import BOTH, ENGINE, LONG_STAGES, SETTINGS, SHARER, STAGE, Killer, measured
 from harness.projects import tiny_copy
 from harness.server import Server
 from harness.starting import Commands, Starter, Warm, warm
@@ -43,10 +43,7 @@ DEFAULTS = {WARM: 150, COMMAND: 20, PROCESSES: 20, SERVER: 10, DVC: 20, SNAKEMAK
 SHARED = ("train_base", "profile_floor", "profile_loss@base", "evaluate_fid@base")
 #: The last stage of the tiny graph, and the files by which Snakemake reaches it and the check of params.yaml.
 LAST, LAST_FILES = "evaluate_fid@experts_pruned", ("results/fid/experts_pruned.json", "artifacts/params_checked.json")
-ENGINES = {
-    DVC: ("dvc", "repro", LAST),
-    SNAKEMAKE: ("snakemake", "--cores", "1", "--retries", "100", *LAST_FILES),
-}
+ENGINES = {DVC: ("dvc", "repro", LAST), SNAKEMAKE: ("snakemake", "--cores", "1", "--retries", "100", *LAST_FILES)}
 
 
 def killed(counts: dict[str, int], random: Random) -> Iterator[tuple[str, Killer]]:
@@ -120,70 +117,37 @@ def progress(kind: str, killer: Killer) -> str:
 
 
 def summary(killers: dict[str, Killer]) -> dict[str, Any]:
-    """Return the figures of all kills, by kind and by stage."""
+    """Return the figures of all kills, by kind."""
     kills = [kill for killer in killers.values() for kill in killer.kills]
-    finished = Counter(program(name) for killer in killers.values() for name in killer.finished)
     return {
         "kills": len(kills),
         "signals": Counter(kill.signal for kill in kills),
         "differing_files": [name for killer in killers.values() for name in killer.differing],
         "compared_files": sum(killer.compared for killer in killers.values()),
-        "kinds": {
-            kind: {
-                "what": KINDS[kind],
-                "kills": len(killer.kills),
-                "hit": Counter(kill.hit for kill in killer.kills),
-                "on_the_way_out": sum(kill.late for kill in killer.kills),
-                "spoiled": sum(kill.spoiled is not None for kill in killer.kills),
-                "finished": len(killer.finished),
-                "differing_files": len(killer.differing),
-            }
-            for kind, killer in killers.items()
-        },
-        "stages": {
-            name: {"finished": finished[name], **of_stage([one for one in kills if program(one.stage) == name], name)}
-            for name in sorted(finished)
-        },
+        "kinds": {kind: counts_of(kind, killer) for kind, killer in killers.items()},
     }
 
 
-def program(stage: str) -> str:
-    """Return the program of a stage instance."""
-    return stage.partition("@")[0]
-
-
-def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
-    """Count the kills of a program, and say from which saved states its next attempts resumed."""
-    units = {program(stage): unit for stage, unit in LONG_STAGES.items()}
-    left = [kill.saved for kill in kills if kill.saved]
-    counts = {"kills": len(kills), "before_anything_was_saved": len(kills) - len(left)}
-    if not left or name not in units:
-        return counts | {"resumed_from": {}}
-    states = {"unit": units[name], "least": min(left), "most": max(left)}
-    return counts | {"resumed_from": states}
+def counts_of(kind: str, killer: Killer) -> dict[str, Any]:
+    """Return what a row of the table shows."""
+    return {
+        "killed": KINDS[kind],
+        "kills": len(killer.kills),
+        "while it wrote outputs": sum(kill.late for kill in killer.kills),
+        "then a bit flipped": sum(kill.spoiled is not None for kill in killer.kills),
+        "finished stages": len(killer.finished),
+        "files that differ": len(killer.differing),
+    }
 
 
 def table(figures: dict[str, Any]) -> str:
     """Return Markdown with a sentence on all kills and a row for each kind."""
-    columns = (
-        "killed",
-        "kills",
-        "while it wrote outputs",
-        "then a bit flipped",
-        "finished stages",
-        "files that differ",
-    )
-    rows = [
-        (one["what"], one["kills"], one["on_the_way_out"], one["spoiled"], one["finished"], one["differing_files"])
-        for one in figures["kinds"].values()
-        if one["kills"]
-    ]
-    lines = [f"| {' | '.join(map(str, row))} |" for row in (columns, ("---",) * len(columns), *rows)]
-    signals = figures["signals"]
-    sentence = (
-        f"{figures['kills']} kills: {signals.get('SIGKILL', 0)} by SIGKILL and {signals.get('SIGTERM', 0)} by SIGTERM. "
-        f"Of {figures['compared_files']} files compared, {len(figures['differing_files'])} differed."
-    )
+    rows = [row for row in figures["kinds"].values() if row["kills"]]
+    columns = list(next(iter(figures["kinds"].values())))
+    lines = [f"| {' | '.join(map(str, row))} |" for row in (columns, ["---"] * 6, *(row.values() for row in rows))]
+    by = " and ".join(f"{count} by {name}" for name, count in sorted(figures["signals"].items()))
+    sentence = f"{figures['kills']} kills: {by}. "
+    sentence += f"Of {figures['compared_files']} files compared, {len(figures['differing_files'])} differed."
     return "\n".join([sentence, "", *lines])
 
 

@@ -97,15 +97,7 @@ class Block(nn.Sequential):
 
 
 class OpenAIUNet(nn.Module):
-    """The whole network.
-
-    Args:
-        multiples: of `width`, the channels of each level.
-        layers: residual blocks a level.
-        attended: levels with attention.
-        heads: attention heads, or channels of each if `by_width`.
-        updown: residual blocks change the size (`resblock_updown`).
-    """
+    """The whole network."""
 
     def __init__(
         self,

@@ -79,15 +79,7 @@ def check_refused(
     run: Callable[..., Ended] = in_process,
     several: bool = False,
 ) -> None:
-    """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind.
-
-    Args:
-        stage, options: as its user starts it.
-        said: words of the line.
-        outputs: paths that the stage would write; what stands there has to stay.
-        run: how it is started.
-        several: there may be further lines.
-    """
+    """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind."""
     for output in map(Path, outputs):
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(EARLIER)

@@ -1,6 +1,5 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
-import re
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -26,13 +25,6 @@ def test_every_stage_left_a_log_and_a_benchmark(project: Path):
     rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))
     assert rules == {path.stem for path in (project / "logs").glob("*.log")}
     assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
-
-
-def test_what_the_linter_still_says_is_answered_in_the_snakefile(project: Path):
-    said = run(project, "snakemake", "--lint", ok=False)
-    complaints = set(re.findall(r"^    \* (.+)$", said, re.MULTILINE))
-    assert complaints == {"Specify a conda environment or container for each rule.:"}
-    assert "# lint: the rules name neither container nor conda environment" in (project / "Snakefile").read_text()
 
 
 def test_stages_are_children_of_one_pipeline_run(project: Path):
@@ -67,11 +59,7 @@ def test_both_engines_choose_the_same_stages_after_an_edit(project: Path):
     assert chosen == repeated
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("dvc", "repro"), ("snakemake", "--cores", "2")],
-    ids=lambda command: command[0],
-)
+@pytest.mark.parametrize("command", [("dvc", "repro"), ("snakemake", "--cores", "2")], ids=lambda command: command[0])
 def test_a_bad_setting_stops_everything_in_one_line(project: Path, command: tuple[str, ...]):
     before = (project / "params.yaml").read_text(encoding="utf-8")
     runs = len(tracked_runs(project))

@@ -1,12 +1,8 @@
 """Whatever a message quotes, a terminal sees one line and no command."""
 
-from pathlib import Path
-
 import pytest
-from diffusers_folders import write_images
 
 from unequal.errors import UserError, first_line, say
-from unequal.profiler.image_folder import ImageFolder
 
 #: Clears the screen, colours, a second line by several signs, text that runs backwards.
 HOSTILE = "a\x1b[2J\x9b31m\nError: forged\r\u2028\u202e.png"
@@ -24,14 +20,6 @@ def test_what_is_printed_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr()
     assert printed.out == "read a\\x1b[2J\\x9b31m\\nError: forged\\r\\u2028\\u202e.png\n  two   columns\n"
     assert printed.err == "loss    0.1\n"
-
-
-def test_names_of_images_are_shown_as_text(tmp_path: Path) -> None:
-    (first,) = write_images(tmp_path, 1).iterdir()
-    first.rename(tmp_path / HOSTILE)
-    with pytest.raises(UserError, match="captions missing of 1 of 1 images") as refusal:
-        ImageFolder.below(tmp_path).captions()
-    assert str(refusal.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,7 @@ IMAGES = "outside/images.npz"
 
 @dataclass(frozen=True)
 class TinyPipeline:
-    """A project whose pipeline has run, and notes of what its programs have opened.
-
-    Attributes:
-        project: its folder.
-        notes: a folder with one file a process, `<module>.<pid>`, of the paths that it has opened.
-    """
+    """A project whose pipeline has run, and notes of what its programs have opened."""
 
     project: Path
     notes: Path

@@ -48,14 +48,7 @@ def noting(notes: Path, project: Path) -> dict[str, str]:
 
 
 def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str]:
-    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own.
-
-    Args:
-        project: a checkout.
-        notes: the folder of notes of its run.
-        program: its path below the checkout.
-        given: patterns of files that engines know as inputs.
-    """
+    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own."""
     excluded = (":!*params.yaml", ":!results", *(f":!{pattern}" for pattern in given))
     tracked = {project / path for path in run(project, "git", "ls-files", *excluded).split()}
     own = [project.joinpath(*name.split(".")) for name in HARNESS]
@@ -98,14 +91,7 @@ class Stub:
 
 
 def other_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> set[str]:
-    """Return outputs that differ with a stub for the harness: of the program's first instance in a finished graph.
-
-    Args:
-        place: the folder of the dvc.yaml.
-        program: its path below the checkout.
-        work: an empty folder.
-        runtime: where it computes.
-    """
+    """Return outputs that differ with a stub for the harness: of the program's first instance in a finished graph."""
     module = ".".join(program.with_suffix("").parts)
     command = importlib.import_module(module).main
     graph = Repo(str(place)).stage.load_all(str(place / "dvc.yaml"))

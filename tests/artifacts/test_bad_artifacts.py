@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from refusals import Bad, as_process, check_refused, table
+from refusals import Bad, check_refused, table
 from small_inputs import GROUPS, SAMPLER, SLOTS, T
 
 from stages import (
@@ -148,11 +148,3 @@ def test_a_bad_sampler_draws_nothing(bad: Bad) -> None:
 def test_a_bad_extractor_scores_nothing(bad: Bad) -> None:
     bad.spoil()
     check_refused(evaluate_reference, said=bad.said, outputs=["results/fid/reference.json"])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_process_that_meets_a_bad_profile_says_one_line() -> None:
-    bad = PROFILES["words"]
-    bad.spoil()
-    check_refused(compute_slots, said=bad.said, outputs=["artifacts/slots.json"], run=as_process)

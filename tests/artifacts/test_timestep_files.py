@@ -5,27 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_inputs
+from one_line import refusal
 from pydantic import TypeAdapter
 
 from unequal.artifacts.timestep_files import read_groups, read_sampler, read_slots, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
 
 SLOTS = {"timesteps": 10, "loss": "total", "slots": [[0, 3], [4, 9]]}
-GROUPS = {
-    "timesteps": 10,
-    "schedule": "linear",
-    "kind": "snr",
-    "min_ratio": 0.5,
-    "groups": [
-        {"group": 0, "first": 0, "last": 3, "limit_ratio": 0.75},
-        {"group": 1, "first": 4, "last": 9, "limit_ratio": 1.0},
-    ],
-}
+GROUPS = small_inputs.GROUPS | {"timesteps": 10}
+GROUPS["groups"] = [GROUPS["groups"][0] | {"last": 3}, GROUPS["groups"][1] | {"first": 4, "last": 9}]
 
 
 def written(path: Path, content: object) -> Path:
@@ -42,10 +35,9 @@ def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 3, -1])
 def test_a_slot_or_group_that_is_not_there(tmp_path: Path, number: int) -> None:
-    with pytest.raises(UserError, match=rf"slot {number}: there are slots 1 … 2"):
-        read_slots(written(tmp_path / "slots.json", SLOTS), 10).numbered(number)
-    with pytest.raises(UserError, match=rf"group {number - 1}: there are groups 0 … 1"):
-        read_groups(written(tmp_path / "groups.json", GROUPS)).numbered(number - 1)
+    slots, groups = written(tmp_path / "slots.json", SLOTS), written(tmp_path / "groups.json", GROUPS)
+    assert f"slot {number}: there are slots 1 … 2" in refusal(read_slots(slots, 10).numbered, number)
+    assert f"group {number - 1}: there are groups 0 … 1" in refusal(read_groups(groups).numbered, number - 1)
 
 
 T = 30

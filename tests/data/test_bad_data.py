@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from refusals import Bad, as_process, check_refused, table
+from refusals import Bad, check_refused, table
 from small_inputs import write_settings
 from torchvision.datasets import CIFAR10
 
@@ -207,10 +207,3 @@ def test_bad_images_are_refused_and_the_data_of_before_stay(bad: Bad) -> None:
     bad.spoil()
     check_refused(prepare_data, said=bad.said, outputs=OUTPUTS)
     assert not Path("unpickled").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_process_that_meets_a_bad_image_says_one_line() -> None:
-    IMAGES["a bomb"].spoil()
-    check_refused(prepare_data, said=IMAGES["a bomb"].said, outputs=OUTPUTS, run=as_process)

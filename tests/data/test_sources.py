@@ -95,11 +95,7 @@ class TestPatches:
 class TestCifar10:
     @pytest.fixture
     def batches(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, np.ndarray, list[int]]:
-        """CIFAR-10's folder in its true layout with 2 images a file.
-
-        torchvision compares every file with an MD5 sum in the tables of the class, which only the
-        real files have; the tables are replaced by the sums of these.
-        """
+        """CIFAR-10's folder in its true layout with 2 images a file."""
         folder = tmp_path / CIFAR10.base_folder
         folder.mkdir()
         names = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]

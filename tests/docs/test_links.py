@@ -56,16 +56,6 @@ def test_every_section_of_params_is_described(section: str):
     assert f"\n| `{section}` |" in (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
 
-def test_the_trees_folders_exist():
-    tree = README.read_text(encoding="utf-8").split("## The tree")[1].split("```")[1]
-    lines = tree.strip().splitlines()
-    found = [(line.startswith("  "), name) for line in lines for name in re.findall(r"(?:^|  )([\w.]+/)(?=  )", line)]
-    folders = [ROOT / "unequal" / name if inside else ROOT / name for inside, name in found]
-    made = {ROOT / "artifacts", ROOT / "results"}  # by stages; git ignores them
-    assert len(folders) > 15
-    assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []
-
-
 def test_readme_is_short_and_pages_show_the_recorded_benchmarks():
     assert len(README.read_text(encoding="utf-8")) <= README_CHARACTERS
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")

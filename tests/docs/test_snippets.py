@@ -28,10 +28,7 @@ def test_settings_can_be_written_so(block: Block, tmp_path: Path, monkeypatch: p
 
 
 def merged(settings: Any, changes: Any) -> Any:
-    """Settings with these changes; values, lists and sections of another kind take the place of what was there.
-
-    A section stays the same one, as in a file: where an alias names it, what is new in it is there, too.
-    """
+    """Settings with these changes; values, lists and sections of another kind take the place of what was there."""
     both = isinstance(settings, dict) and isinstance(changes, dict)
     if not both or any(changes.get(key) not in (None, settings.get(key)) for key in ("kind", "method")):
         return changes

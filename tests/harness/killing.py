@@ -1,7 +1,4 @@
-"""Stages killed at random moments and run again until they are done; what comes of it, byte by byte.
-
-Which stages there are, how they are started and what they make stands in dvc.yaml.
-"""
+"""Stages killed at random moments and run again until they are done; what comes of it, byte by byte."""
 
 import os
 import signal
@@ -85,16 +82,7 @@ class Kill:
 
 @dataclass
 class Killer:
-    """Kills the stages of a project and keeps account of what comes of it.
-
-    Attributes:
-        project: its folder.
-        seconds: CPU time that each stage takes if nobody kills it; wall time would hang on who else is at work.
-        expected: what each stage makes then, path → digest.
-        random: of signals and moments.
-        kills, finished: so far; the latter are the names of stages that came to their end.
-        compared, differing: how many files were compared, and which came out otherwise.
-    """
+    """Kills the stages of a project and keeps account of what comes of it."""
 
     project: Path
     seconds: Mapping[str, float]
@@ -223,10 +211,7 @@ class Killer:
 
 
 def spoilable(work: Path) -> list[Path]:
-    """Files of a work directory of which a run promises to notice a flipped bit, and to need no person.
-
-    One state of a training must be whole; who owns a work directory is asked of a person.
-    """
+    """Files of a work directory of which a run promises to notice a flipped bit, and to need no person."""
     files = [file for file in files_below(work) if file.stat().st_size and file.name != OWNER]
     return [file for file in files if (other := other_state(file)) is None or saved_or_none(other) is not None]
 

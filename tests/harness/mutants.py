@@ -1,7 +1,4 @@
-"""Planted faults: draw some of cosmic-ray's mutants, and run the tests next to the module that has one.
-
-docs/tests.md has the commands. `test` needs a clean checkout: the mutated module is the one that git finds changed.
-"""
+"""Planted faults: draw some of cosmic-ray's mutants, and run the tests next to the module that has one."""
 
 import argparse
 import random

@@ -84,13 +84,7 @@ def commit(project: Path, message: str) -> None:
 
 
 def tiny_copy(target: Path, changes: Mapping[str, object], folder: str = ".") -> Path:
-    """A copy in which all of a folder's graph runs in a minute or two, with these changes of its settings.
-
-    Args:
-        target: where the copy is made.
-        changes: values by dotted keys.
-        folder: that of the graph, below the copy: the pipeline's or a study's.
-    """
+    """A copy in which all of a folder's graph runs in a minute or two, with these changes of its settings."""
     project = copy_of_repository(target)
     shrink(project / folder / "params.yaml", tiny_settings(project / folder))
     edit(project, changes, f"{folder}/params.yaml")

@@ -24,12 +24,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """MLflow's server; it runs within the block.
-
-    Attributes:
-        folder: of its database and files, which outlive a kill.
-        process: the one that runs, if any does.
-    """
+    """MLflow's server; it runs within the block."""
 
     folder: Path
     process: subprocess.Popen[bytes] | None = None

@@ -93,10 +93,7 @@ class WarmProcess:
 
 @dataclass(frozen=True)
 class Warm:
-    """Starts commands of a project out of the warm process that has this folder; see `warm`.
-
-    What its stages log is heard by nobody.
-    """
+    """Starts commands of a project out of the warm process that has this folder; see `warm`."""
 
     project: Path
     place: Path
@@ -124,10 +121,7 @@ def warm() -> Iterator[Path]:
 
 
 def start_warm(watched: int | None = None) -> tuple[Path, subprocess.Popen[bytes]]:
-    """A warm process, which ends by itself with another one, and its folder, which then goes too.
-
-    The folder has the socket, and for the head of a PATH `python` and the engines, started out of the warm process.
-    """
+    """A warm process, which ends by itself with another one, and its folder, which then goes too."""
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     listening = folder / SOCKET
     python = f"{sys.executable} -IS {HERE / 'warm_python.py'} {listening} {sys.executable}"

@@ -6,14 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import torch
 
 from harness.killing import BOTH, STAGE, Killer
 from harness.starting import Commands
-from harness.traces import Stage, Unexpected, clear, made_by, saved
-from unequal.pruning.bank import STATE
-from unequal.saved import Saved, write_facts
-from unequal.training.checkpoint import write_checkpoint
+from harness.traces import Stage, clear, made_by
 
 LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
 #: A program that saves a part after the other, goes on from what there is, and writes their sum at last.
@@ -83,23 +79,3 @@ def test_speeds_are_not_compared(tmp_path: Path) -> None:
     assert made_by(tmp_path, outputs) == first
     (tmp_path / "log.jsonl").write_text(LOG.replace("0.5", "0.6"))
     assert {name for name, digest in made_by(tmp_path, outputs).items() if digest != first[name]} == {"log.jsonl"}
-
-
-def test_saved_are_steps_parts_and_candidates(tmp_path: Path) -> None:
-    pruning = Stage("prune@0", ("python", "-m", "stages.prune", "--method", "expert", "--group", "0"), ())
-    assert saved(tmp_path, pruning) == 0
-    work = tmp_path / "work/prune-expert-0-0123"
-    write_checkpoint(work / "checkpoint.safetensors", Saved({"w": torch.zeros(1)}, {"step": 30}))
-    (work / "train").mkdir()
-    for name in ("0.chunk", "500.chunk", ".1000.chunk.new"):
-        (work / "train" / name).touch()
-    write_facts(work / STATE, [{}, {}])
-    assert saved(tmp_path, pruning) == 30 + 2 + 2
-    (work / "checkpoint.safetensors").rename(work / "before-checkpoint.safetensors")
-    assert saved(tmp_path, pruning) == 34
-    for other in ("prune-expert-1-0123", "train_base-0123"):
-        (tmp_path / "work" / other).mkdir()
-    assert saved(tmp_path, pruning) == 34
-    (tmp_path / "work/prune-expert-0-4567").mkdir()
-    with pytest.raises(Unexpected, match="two states of one stage"):
-        saved(tmp_path, pruning)

@@ -73,10 +73,7 @@ def clear(project: Path, stage: Stage) -> None:
 
 
 def saved(project: Path, stage: Stage) -> int:
-    """Count the saved progress of a running or killed stage: steps of a training, finished parts, candidates tried.
-
-    Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
-    """
+    """Count the saved progress of a running or killed stage: steps of a training, finished parts, candidates tried."""
     if len(folders := works(project, stage)) > 1:
         raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
     return sum(map(saved_in, folders))

@@ -1,11 +1,4 @@
-"""Programs started by a process that has the heavy libraries in memory already: a start costs a fork, not imports.
-
-`python -P warm.py SOCKET [PID]` listens at a socket, as long as there is a process with that pid. Who asks for a
-program hands over its standard streams and says what `python -m` or `python -c` is to run, where, and in which
-environment; the answers are its pid and, when it has ended, its status (negative: the signal that ended it), a line
-each. It is killed with whoever has asked for it. Of the project itself nothing is loaded beforehand: a program finds
-the memory that it would find in a process of its own.
-"""
+"""Programs started by a process that has the heavy libraries in memory already: a start costs a fork, not imports."""
 
 import atexit
 import gc

@@ -146,22 +146,21 @@ def test_what_names_no_program_is_refused(project: Path, stages: str, complaint:
     assert complaint in refusal(write_fingerprints, Path("dvc.yaml"), project)
 
 
-@pytest.mark.slow
-def test_the_names_of_distributions_are_those_that_are_installed():
-    installed = packages_distributions()
-    libraries = {name for program in all_programs() for name in fingerprint(program)["libraries"]}
-    assert {name for name in libraries if name not in installed} == set()
-    named = {name: DISTRIBUTIONS.get(name, name) for name in libraries}
-    assert {n for n, d in named.items() if plain(d) not in map(plain, installed[n])} == set()
-
-
 def plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def all_programs() -> set[Path]:
+@pytest.mark.slow
+def test_every_program_counts_distributions_that_are_installed_and_what_figures_are_written_with():
     graphs = [ROOT / "dvc.yaml", *ROOT.glob("studies/**/dvc.yaml")]
-    return {ROOT / program for graph in graphs for program in programs(graph).values()}
+    codes = {program: fingerprint(ROOT / program) for graph in graphs for program in programs(graph).values()}
+    installed = packages_distributions()
+    libraries = {name for code in codes.values() for name in code["libraries"]}
+    assert {name for name in libraries if name not in installed} == set()
+    named = {name: DISTRIBUTIONS.get(name, name) for name in libraries}
+    assert {n for n, d in named.items() if plain(d) not in map(plain, installed[n])} == set()
+    writing = {program for program in codes if program.stem != "check_params"}  # a gate writes none
+    assert {program for program in writing if "unequal/files.py" not in codes[program]["modules"]} == set()
 
 
 def test_how_a_training_is_stopped_and_shared_does_not_count():
@@ -187,13 +186,6 @@ def test_what_meets_pruned_networks_counts_what_rebuilds_them(program: str):
     found = fingerprint(ROOT / f"stages/{program}.py")
     assert {"unequal/models/pruned.py", "unequal/models/backbones/unet2d/pruning.py"} <= set(found["modules"])
     assert "torch_pruning" in found["libraries"]
-
-
-@pytest.mark.slow
-def test_every_program_counts_what_the_harness_writes_figures_with():
-    # A gate writes none.
-    writing = {program for program in all_programs() if program.stem != "check_params"}
-    assert {program for program in writing if "unequal/files.py" not in fingerprint(program)["modules"]} == set()
 
 
 PACKAGES = sorted(file for name in ("unequal/*", "stages", "studies") for file in ROOT.glob(f"{name}/**/__init__.py"))

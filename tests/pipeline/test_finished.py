@@ -103,11 +103,8 @@ def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("moment", ["put_into_place", "leave_outputs"])
 def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    def cut(*_: object) -> None:
-        raise Lost
-
     with monkeypatch.context() as patch:
-        patch.setattr(f"unequal.pipeline.attempt.{moment}", cut)
+        patch.setattr(f"unequal.pipeline.attempt.{moment}", raising(Lost()))
         patch.setattr(Run, "abandon", lambda *_: None)
         with pytest.raises(Lost):
             run()
@@ -116,17 +113,19 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
     assert all(Path(name).exists() for name in OUTPUTS)
 
 
-def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full where the outputs go, and is not later."""
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_a_disk_that_is_full_on_its_way_out_and_not_later(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("unequal.pipeline.attempt.put_into_place", full)
+        patch.setattr("unequal.pipeline.attempt.put_into_place", raising(OSError(28, "No space left on device")))
         with pytest.raises(AssertionError, match="assert 1 == 0"):
             run()
     assert not run()
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def altered() -> None:

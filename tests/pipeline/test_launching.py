@@ -87,8 +87,6 @@ SAVING = """
 @pytest.mark.parametrize(
     ("signals", "saved"),
     [
-        ((signal.SIGTERM,), True),
-        ((signal.SIGINT,), True),
         ((signal.SIGHUP,), True),
         ((signal.SIGTERM, signal.SIGTERM), True),
         ((signal.SIGINT, signal.SIGTERM), True),

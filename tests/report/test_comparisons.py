@@ -52,18 +52,21 @@ def test_budgets_that_must_be_the_same_may_differ_by_two_per_cent(images: int, s
     assert comparison(variant("merged", images=images), None).comparable
 
 
-def test_the_difference_of_fid_is_that_of_its_logarithms() -> None:
-    (found,) = fid_differences({"a": [2.0, 8.0], "b": [1.0, 4.0]}, [("a", "b")])
+@pytest.mark.parametrize(
+    ("scores", "log_ratio", "resolution"),
+    [
+        # Both are four times as high at the second seed: nothing scatters.
+        ({"a": [2.0, 8.0], "b": [1.0, 4.0]}, math.log(2), 0),
+        # Differences 0 and −0.2: their mean's error is 0.1, with one degree of freedom; t = 12.706.
+        ({"a": [1.0, 1.0], "b": [1.0, math.exp(0.2)]}, -0.1, 1.2706),
+    ],
+)
+def test_differences_of_fid_are_those_of_logarithms_by_students_t(
+    scores: dict[str, list[float]], log_ratio: float, resolution: float
+) -> None:
+    (found,) = fid_differences(scores, [("a", "b")])
     assert found is not None
-    # Both are four times as high at the second seed: nothing scatters.
-    assert (found.log_ratio, found.resolution) == pytest.approx((math.log(2), 0), abs=1e-12)
-
-
-def test_two_variants_at_two_seeds_resolve_by_students_t() -> None:
-    (found,) = fid_differences({"a": [1.0, 1.0], "b": [1.0, math.exp(0.2)]}, [("a", "b")])
-    assert found is not None
-    # Differences 0 and −0.2: their mean's error is 0.1, with one degree of freedom; t = 12.706.
-    assert (found.log_ratio, found.resolution) == pytest.approx((-0.1, 1.2706), rel=1e-4)
+    assert (found.log_ratio, found.resolution) == pytest.approx((log_ratio, resolution), rel=1e-4, abs=1e-12)
 
 
 def test_variants_without_a_difference_are_seldom_distinguishable() -> None:
@@ -93,10 +96,7 @@ def test_a_change_of_every_error_is_one_of_every_endpoint() -> None:
     # What both find hard cancels.
     assert [one.resolution for one in found.values()] == pytest.approx([0, 0, 0], abs=1e-12)
     assert loss_differences(endpoints(schedule), {"b": control}, "a", "b") == {}
-
-
-def test_changes_become_logarithms() -> None:
-    """d ln r = dr/r, at 1.96 standard errors."""
+    # d ln r = dr/r, at 1.96 standard errors.
     assert difference_of(-0.5, 0.01)[:2] == pytest.approx((math.log(0.5), 1.95996 * 0.02), rel=1e-5)
 
 
@@ -107,10 +107,6 @@ JITTER = np.array([1.001, 0.999, 1.0, 1.002, 0.998])
 def replicas(**models: np.ndarray) -> Replicas:
     values = {name: found.tolist() for name, found in models.items()}
     return Replicas(range(len(BASE)), dict.fromkeys(SAME_WITHIN, values))
-
-
-def test_two_trainings_show_no_scatter() -> None:
-    assert [are_judged(Replicas(range(count), {})) for count in (1, 2, 3, 5)] == [False, False, True, True]
 
 
 def test_verdicts_are_those_of_blocks_by_seed() -> None:
@@ -130,3 +126,5 @@ def test_of_what_scatters_only_large_differences_are_judged() -> None:
     found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
     found_differences = judged(found, "fid", [("noisy", "base"), ("far", "base")])
     assert [one.verdict for one in found_differences if one] == [NOT_TESTABLE, WORSE]
+    # Two trainings show no scatter.
+    assert [are_judged(Replicas(range(count), {})) for count in (1, 2, 3, 5)] == [False, False, True, True]

@@ -1,7 +1,5 @@
 """Groups in the report: heights of their lines, the mean over timesteps, tables of groups and searches."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,22 +23,14 @@ GROUPS = GroupTable(
 )
 
 
-@pytest.fixture
-def figure() -> Figure:
+def test_lines_lie_at_limits_shares_and_the_mean_over_timesteps() -> None:
     figure = Figure(figsize=(8, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    partial(groups_and_limits, groups=GROUPS, shares=[0.7, 0.99])(figure)
-    return figure
-
-
-def test_lines_lie_at_limits_and_shares(figure: Figure) -> None:
+    groups_and_limits(figure, groups=GROUPS, shares=[0.7, 0.99])
     drawn = [lines.get_segments() for lines in figure.axes[1].collections if isinstance(lines, LineCollection)]
     limits, shares = [[[point.tolist() for point in line] for line in lines] for lines in drawn]
     assert limits == [[[0, 0.75], [20, 0.75]], [[20, 1.0], [60, 1.0]]]
     assert shares == [[[0, 0.7], [20, 0.7]], [[20, 0.99], [60, 0.99]]]
-
-
-def test_the_mean_is_that_over_timesteps(figure: Figure) -> None:
     mean = next(line for line in figure.axes[1].get_lines() if str(line.get_label()).startswith("mean limit"))
     assert np.unique(np.asarray(mean.get_ydata())) == pytest.approx([(20 * 0.75 + 40 * 1.0) / 60])
 

@@ -1,7 +1,5 @@
 """Profiles side by side: pictures and tables hold the losses that were put in, in every space."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -26,17 +24,12 @@ def losses() -> dict[str, dict[str, np.ndarray]]:
     return {"base": base, "longer": {split: 2 * table for split, table in base.items()}}
 
 
-def drawn(draw) -> Figure:
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure)
-    return figure
-
-
 def test_every_panel_shows_the_losses_in_its_own_space() -> None:
     found = losses()
     floor = found["base"]["train"] / 4
-    figure = drawn(partial(space_profiles, losses=found, floor=floor, schedule=SCHEDULE))
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    space_profiles(figure, losses=found, floor=floor, schedule=SCHEDULE)
     snr, alpha2 = SCHEDULE.snr.numpy()[:, None], SCHEDULE.alphas_cumprod.numpy()[:, None]
     for axes, factor in zip(figure.axes, (1, 1 / alpha2, 1 / snr), strict=True):
         shown = {to_hex(line.get_color()): np.asarray(line.get_ydata()) for line in axes.get_lines()}

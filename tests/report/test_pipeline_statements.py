@@ -27,30 +27,26 @@ def test_the_slope_of_a_power_law_is_its_exponent(exponent: float) -> None:
     assert final_slope(power_law(exponent)) == pytest.approx(exponent * math.log(2), abs=1e-9)
 
 
-def test_what_happened_in_the_first_half_does_not_count() -> None:
+def test_slopes_go_by_the_second_half_of_two_lines_or_more() -> None:
     images = np.arange(1.0, 11)
     falling = TrainingCurve(images, np.where(images < 5, 100 / images, 1.0), images)
     assert final_slope(falling) == pytest.approx(0)
-
-
-@pytest.mark.parametrize("images", [[], [100.0]])
-def test_of_one_line_there_is_no_slope(images: list[float]) -> None:
-    assert final_slope(TrainingCurve(*[np.array(images)] * 3)) is None
-
-
-def test_noise_has_covered_nothing_and_real_images_all() -> None:
-    assert Readiness(400, 400, 4, None).covered == 0
-    assert Readiness(4, 400, 4, None).covered == 1
-    assert Readiness(40, 400, 4, None).covered == pytest.approx(0.5)
+    for few in ([], [100.0]):
+        assert final_slope(TrainingCurve(*[np.array(few)] * 3)) is None
 
 
 def test_a_trained_base_is_ready() -> None:
+    # By logarithms: noise has covered nothing of the way, real images all.
+    assert [Readiness(fid, 400, 4, None).covered for fid in (400, 4, 40)] == pytest.approx([0, 1, 0.5])
     base = Readiness(0.268, 25.2, 0.135, math.log(0.88))
     assert base.ready
     assert base.covered == pytest.approx(0.87, abs=0.005)
-    assert "FID 0.268 (noise 25.2, real images 0.135)" in said(base)
-    assert "the training loss fell by 12 % per doubling of images at the end" in said(base)
-    assert "1.99 × that of real images" in said(base)
+    for text in (
+        "FID 0.268 (noise 25.2, real images 0.135)",
+        "the training loss fell by 12 % per doubling of images at the end",
+        "1.99 × that of real images",
+    ):
+        assert text in said(base)
     assert "no headroom" not in said(base)
 
 

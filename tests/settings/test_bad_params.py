@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import params_files
 import pytest
 import yaml
 from refusals import ROOT, Bad, as_process, check_refused, table
@@ -28,19 +29,9 @@ def replaced(old: str, new: str) -> Callable[[], object]:
     return holds(TEXT.replace(old, new, 1))
 
 
-def edited(dotted: str, value: Any) -> Callable[[], None]:
+def edited(dotted: str, value: Any) -> Callable[[], object]:
     """The sound settings with another value at a key."""
-
-    def spoil() -> None:
-        document = yaml.safe_load(TEXT)
-        *sections, last = dotted.split(".")
-        place = document
-        for section in sections:
-            place = place[section]
-        place[last] = value
-        PARAMS.write_text(yaml.safe_dump(document))
-
-    return spoil
+    return lambda: params_files.edited(ROOT / PARAMS, {dotted: value}, Path())
 
 
 DROPPED = {"kind": "dropped_labels", "classes": 10, "dropout": 0.1}

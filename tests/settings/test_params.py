@@ -2,7 +2,7 @@
 
 import copy
 import json
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,10 @@ def edited(edits: dict[str, Any]) -> dict[str, Any]:
     document = copy.deepcopy(DEFAULT)
     for dotted, value in edits.items():
         *sections, last = dotted.split(".")
-        place = document
-        for section in sections:
-            place = place[section]
+        place = reduce(dict.__getitem__, sections, document)
+        place[last] = value
         if value == DELETED:
             del place[last]
-        else:
-            place[last] = value
     return document
 
 

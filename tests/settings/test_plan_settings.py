@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from specs import recipe_of
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
@@ -11,11 +12,8 @@ from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 
 OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 100, "decay": "constant"}
-RECIPE: dict[str, Any] = {
-    "images": 4000,
-    "prediction": "epsilon",
+RECIPE: dict[str, Any] = recipe_of(images=4000).model_dump(mode="json") | {
     "sampler": {"density": "slot"},
-    "loss_weight": {"kind": "none"},
     "optimizer": OPTIMIZER,
 }
 SNR = {"kind": "snr", "count": 4, "min_ratio": 0.5}

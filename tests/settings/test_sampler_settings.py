@@ -4,7 +4,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from one_line import refusal
 from pydantic import TypeAdapter, ValidationError
+from specs import recipe_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -196,23 +198,14 @@ def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_toget
     np.testing.assert_allclose(sampler.probabilities, expected, rtol=1e-12)
 
 
-def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
-    with pytest.raises(UserError, match=r"^sampler\.density: 'slot' lies inside a range, and this training is of all"):
-        settings("slot").build(SCHEDULE)
-
-
-def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
-    with pytest.raises(UserError, match=r"^sampler\.density: 'loss' covers all timesteps; allowed inside a"):
-        settings("loss").inside(TimestepRange(20, 29), SCHEDULE)
+def test_inside_a_range_and_over_all_timesteps_other_samplers_draw() -> None:
+    assert refusal(settings("slot").build, SCHEDULE).startswith("sampler.density: 'slot' lies inside a range, and this")
+    inside = refusal(settings("loss").inside, TimestepRange(20, 29), SCHEDULE)
+    assert inside.startswith("sampler.density: 'loss' covers all timesteps; allowed inside a")
 
 
 def test_a_training_inside_a_range_has_no_other_sampler() -> None:
-    recipe = {
-        "images": 10,
-        "prediction": "epsilon",
-        "loss_weight": {"kind": "none"},
-        "optimizer": {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-    }
+    recipe = recipe_of(images=10).model_dump()
     assert RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "intervals": 2}}).sampler.intervals == 2
     with pytest.raises(ValidationError, match="Input should be 'slot'"):
         RangeRecipe.model_validate(recipe | {"sampler": {"density": "uniform"}})
@@ -237,10 +230,7 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
 def test_samplers_that_cannot_be_built_are_refused(
     kind: str, keys: dict[str, Any], base: BaseMeasurements, complaint: str
 ) -> None:
-    with pytest.raises(UserError) as refusal:
-        settings(kind, **keys).build(SCHEDULE, base)
-    assert str(refusal.value).startswith(complaint)
-    assert "\n" not in str(refusal.value)
+    assert refusal(settings(kind, **keys).build, SCHEDULE, base).startswith(complaint)
 
 
 @pytest.mark.parametrize(
@@ -277,9 +267,7 @@ def test_what_learns_from_errors_needs_losses_whose_weight_is_known() -> None:
     chosen = settings("info_noise", **KINDS["info_noise"][0])
     chosen.check_weight(fixed=True)
     chosen.check_profile(0, learned_variance=False)
-    with pytest.raises(
-        ValueError, match=r"^sampler\.density: 'info_noise' divides the loss by its weight, which is learned"
-    ):
+    with pytest.raises(ValueError, match="'info_noise' divides the loss by its weight, which is learned"):
         chosen.check_weight(fixed=False)
     with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed$"):
         chosen.check_profile(0, learned_variance=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from refusals import EARLIER, Bad, as_process, check_refused, in_process, table
+from refusals import EARLIER, Bad, check_refused, in_process, table
 from small_inputs import write_settings
 
 from stages import prepare_data
@@ -93,10 +93,3 @@ def test_no_larger_file_than_allowed(largest: int) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not any(Path("artifacts").glob("data*"))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_process_that_may_not_write_says_one_line() -> None:
-    PLACES["a link a folder deeper"].spoil()
-    check_refused(prepare_data, said="results/metrics", outputs=["artifacts/data"], run=as_process)

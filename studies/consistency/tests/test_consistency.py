@@ -13,13 +13,11 @@ from studies.consistency.comparison import (
     Subject,
     by_optimum,
     mismatched,
-    mse,
     nearest,
     nearest_of_many,
     pairs,
     picture_rows,
     predicted_x0,
-    prediction_rows,
     sampled,
 )
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
@@ -78,29 +76,6 @@ def test_the_nearest_image_is_that_of_all_pairs(at_once: int, monkeypatch: pytes
     errors, indices = nearest(a, b)
     torch.testing.assert_close(errors, table.min(1).values)
     assert indices.tolist() == table.argmin(1).tolist()
-
-
-def test_pictures_that_are_nearly_equal_are_found_again_from_both_sides() -> None:
-    first = pictures(0)
-    near, mixed = first + 0.01 * normal(1), first.clone()
-    # Its second picture is the first again: neither that one nor the other subject's second finds its partner.
-    mixed[1] = mixed[0]
-    rows = {(row["first"], row["second"]): row for row in picture_rows({A0: first, A1: near, B0: mixed})}
-    assert rows["a0", "a1"]["found_again"] == 1
-    assert rows["a0", "b0"]["found_again"] == pytest.approx(10 / 12)
-
-
-def test_predictions_under_the_same_and_other_noise_and_of_other_images() -> None:
-    predicted = {A0: pictures(0), A1: pictures(1)}
-    with_other_noise = {A0: pictures(2), A1: pictures(3)}
-    row = next(row for row in prediction_rows(7, predicted, with_other_noise) if row["relation"] == "seeds")
-    assert row["timestep"] == 7
-    expected = {
-        "mse_same": mse(pictures(0), pictures(1)),
-        "mse_other_noise": mse(pictures(0), pictures(3)),
-        "mse_other_image": mse(pictures(0), pictures(1).roll(1, 0)),
-    }
-    assert {name: row[name] for name in expected} == pytest.approx({k: float(v.mean()) for k, v in expected.items()})
 
 
 def test_the_optimum_samples_the_images_that_it_knows(known: Tensor) -> None:

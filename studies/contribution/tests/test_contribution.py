@@ -89,9 +89,7 @@ def test_ranges_without_a_step_to_change_are_refused(pair: tuple[int, int]) -> N
 
 
 def test_the_stage_measures_every_run_of_a_model(
-    project: Path,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., ModelRecord],
+    project: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
     condition = low_resolution(2)
     net = tiny_net(channels=3, condition=condition)

@@ -48,12 +48,6 @@ def test_leads_are_reported_with_their_interval_over_trainings() -> None:
     assert (high - low) / 2 == pytest.approx(4.3027 * differences.std(ddof=1) / 3**0.5, rel=1e-4)
 
 
-def test_bins_at_the_ends_count_by_their_timesteps() -> None:
-    one = found()
-    np.testing.assert_allclose(one.near_data, [1 / 3, 2 / 3, 0, 0, 0, 0])
-    np.testing.assert_allclose(one.near_noise, [0, 0, 0, 0, 2 / 3, 1 / 3])
-
-
 def test_trainings_without_a_path_or_without_ends_are_refused() -> None:
     assert "trainings without a path; measure them along" in refusal(eases, [training(0.0) | {"path": None}])
     one_bin = training(0.0) | {"curve": training(0.0)["curve"] | {"first": [0], "timesteps": [100]}}

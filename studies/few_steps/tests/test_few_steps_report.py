@@ -14,7 +14,6 @@ from stage_project import write_params
 from studies.few_steps.findings import confirmed, family, first, read_again, read_found
 from studies.few_steps.params import Sweep
 from studies.few_steps.stages import name_first, report_few_steps
-from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
@@ -81,25 +80,3 @@ def test_the_page_shows_calls_that_were_left_out(scores: Path) -> None:
     assert {one.stem for one in (scores / "results/pictures").iterdir()} == {"calls"}
     with (scores / "results/scores.csv").open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == len(SWEEP.calls) * len(SWEEP.seeds) * (len(SWEEP.ways) + 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"block": 1}, "holds block 1 by 7 calls; score it again"),
-        ({"ways": {}}, "without ddim_uniform, ddim_quadratic"),
-        ({"conditions": CONDITIONS | {"data": "others"}}, "block 0 by 15 calls differs in data; score it again"),
-    ],
-)
-def test_scores_of_something_else_are_refused(scores: Path, changes: dict[str, Any], complaint: str) -> None:
-    file = scores / "results/scores/calls_7/block_0.json"
-    write_json(file, read_json(file) | changes)
-    with pytest.raises(UserError, match=complaint):
-        read_found(scores / "results/scores", SWEEP)
-
-
-def test_fresh_bases_of_other_ways_are_refused(scores: Path) -> None:
-    named = scores / "results/first.json"
-    write_json(named, {"first": {str(calls): "heun_edm" for calls in SWEEP.calls}})
-    with pytest.raises(UserError, match=r"block_200\.json: by 7 calls holds \['dpm_solver_2m_edm'"):
-        read_again(scores / "results/again", named, SWEEP)

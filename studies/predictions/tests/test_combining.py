@@ -1,10 +1,13 @@
 """Heads of one network in other combinations, by weights that are known."""
 
+from pathlib import Path
+
 import numpy as np
 
-from studies.predictions.measure_heads import HALVES, by_samples, swapped
+from studies.predictions.measure_heads import HALVES, by_samples, swapped, won
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.sets import Reference
+from unequal.files import write_npz
 from unequal.timesteps.partition import Partition
 
 
@@ -25,3 +28,16 @@ def test_choice_and_report_share_no_image(prepared: PreparedData) -> None:
     assert together == {one.tobytes() for one in prepared.holdout}
     assert not {one.tobytes() for one in choice.images} & {one.tobytes() for one in report.images}
     assert choice.name != report.name
+
+
+def test_wins_are_shares_of_what_came(tmp_path: Path) -> None:
+    """Two bins of two timesteps, of which the second has seen nothing at first."""
+    wins = np.array([[[3, 1, 0], [0, 0, 0]], [[0, 4, 0], [0, 0, 8]]])
+    write_npz(tmp_path / "wins.npz", wins=wins, bins=np.array([0, 0, 1, 1]))
+    assert won(tmp_path / "wins.npz") == {
+        "shares": [3 / 16, 5 / 16, 8 / 16],
+        "kept_lead": 0.0,
+        "starts": [0, 2],
+        "first": [[0.75, 0.25, 0.0], None],
+        "last": [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    }

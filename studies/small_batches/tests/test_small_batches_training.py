@@ -8,13 +8,7 @@ import pytest
 
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.params import Params
-from studies.small_batches.training import (
-    ArmSettings,
-    conditions,
-    job_of,
-    sampler_along,
-)
-from unequal.comparison.training import made_by
+from studies.small_batches.training import job_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.draws import Stratified
@@ -54,11 +48,6 @@ def test_batches_change_and_images_stay() -> None:
     assert large.training.average == small.training.average
 
 
-def test_an_arm_may_keep_the_large_batchs_settings_a_step() -> None:
-    assert job("batch_8_same_betas").recipe.optimizer == job("batch_128").recipe.optimizer
-    assert job("batch_8_same_betas", second_moment="images").recipe.optimizer.betas[1] > 0.9996
-
-
 def sampler(arm: str) -> Any:
     return sampler_of(PARAMS.arms[arm], PARAMS.recipes[arm], SCHEDULE, densities())
 
@@ -74,28 +63,3 @@ def test_arms_draw_by_their_densities_or_weigh_by_them() -> None:
         np.testing.assert_allclose(drawn.probabilities * drawn.importance(), 1 / 50)
         np.testing.assert_allclose(weighted.probabilities * weighted.importance(), drawn.probabilities)
     assert sampler("least_variance").probabilities[0] > sampler("batch_8").probabilities[0]
-
-
-def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
-    recipe = PARAMS.recipes["stratified"]
-    settings = ArmSettings(
-        schedule=PARAMS.schedule,
-        network=PARAMS.network,
-        training=PARAMS.training,
-        recipe=recipe,
-        arm=PARAMS.arms["stratified"],
-    )
-    one, other = densities(), densities(uniform_share=0.2)
-    assert made_by(*conditions(settings, recipe, one)) != made_by(*conditions(settings, recipe, other))
-    plain = settings.model_copy(update={"arm": PARAMS.arms["batch_8"]})
-    assert conditions(plain, recipe, one) == conditions(plain, recipe, other) != conditions(settings, recipe, one)
-
-
-@pytest.mark.parametrize(
-    ("way", "seen"), [("uniform", (0, 49)), ("near_noise", (0, 49)), ("slot_1", (0, 4)), ("slot_3", (21, 49))]
-)
-def test_ends_are_trained_on_where_it_is_said(way: str, seen: tuple[int, int]) -> None:
-    probabilities = sampler_along(way, SLOTS, 2.0).probabilities
-    found = np.flatnonzero(probabilities)
-    assert (found[0], found[-1]) == seen
-    assert (np.ptp(probabilities[found]) > 0) == (way == "near_noise")
