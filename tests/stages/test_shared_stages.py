@@ -25,8 +25,6 @@ from unequal.processes import FOLDER
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}
 
-pytestmark = pytest.mark.usefixtures("warm_start")
-
 
 @pytest.fixture(autouse=True)
 def data(project: Path, prepared: PreparedData) -> None:
@@ -44,6 +42,7 @@ def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_a_profile_is_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
