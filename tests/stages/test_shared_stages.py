@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 import stage_project
 from diffusers.models.unets.unet_2d import UNet2DModel
-from refusals import check_refused
 from safetensors.numpy import load_file
 from small_inputs import RECIPE, SETTINGS
 from stage_project import write_params
 
-from stages import train_base
 from unequal.data.prepared import PreparedData
 from unequal.files import content_hash
 from unequal.models.folder import ModelRecord, save_model
-from unequal.processes import FOLDER
 
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}
@@ -72,12 +69,13 @@ def trained(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: 
     return load_file(next(Path("artifacts/models/base").rglob("*.safetensors")))
 
 
-def test_more_processes_than_images_of_a_batch_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_params(**training(batch_size=1))
-    for name, value in {"WORLD_SIZE": "2", "RANK": "0", FOLDER: str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
-    said = "train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1"
-    check_refused(train_base, said=said)
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run(TWO, monkeypatch, training(batch_size=1), "stages.train_base")
+    assert said.startswith("1 train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1")
+    assert said.count("\n") == 1
+    assert not Path("artifacts/models").exists()
 
 
 @pytest.mark.gpu(2)
