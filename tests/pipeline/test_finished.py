@@ -104,7 +104,7 @@ def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("moment", ["put_into_place", "leave_outputs"])
 def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(f"unequal.pipeline.attempt.{moment}", raising(Lost()))
+        patch.setattr(f"unequal.pipeline.attempt.{moment}", raising(Lost))
         patch.setattr(Run, "abandon", lambda *_: None)
         with pytest.raises(Lost):
             run()
@@ -115,15 +115,17 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
 
 def test_a_disk_that_is_full_on_its_way_out_and_not_later(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("unequal.pipeline.attempt.put_into_place", raising(OSError(28, "No space left on device")))
+        patch.setattr(
+            "unequal.pipeline.attempt.put_into_place", raising(lambda: OSError(28, "No space left on device"))
+        )
         with pytest.raises(AssertionError, match="assert 1 == 0"):
             run()
     assert not run()
 
 
-def raising(error: BaseException) -> Callable[..., None]:
+def raising(error: Callable[[], BaseException]) -> Callable[..., None]:
     def fail(*_: object) -> None:
-        raise error
+        raise error()
 
     return fail
 
