@@ -128,15 +128,19 @@ def checkpoints(params: Params, device: torch.device, steps: int, rounds: int) -
         trainer = our_loop(params, device, Path(folder))
         advance(trainer, steps)
         trainer.save()
+        trainer.writer.finish()
         turns = [
-            (seconds(lambda: advance(trainer, steps), device), seconds(trainer.save, device)) for _ in range(rounds)
+            [seconds(work, device) for work in (partial(advance, trainer, steps), trainer.save, trainer.writer.finish)]
+            for _ in range(rounds)
         ]
         size = (Path(folder) / CHECKPOINT).stat().st_size
-    step, save = median(stepping for stepping, _ in turns) / steps, median(saving for _, saving in turns)
+    advancing, save, write = map(median, zip(*turns, strict=True))
+    step = advancing / steps
     return {
         "share": save / (every * step + save),
         "checkpoint_every": every,
         "checkpoint_seconds": save,
+        "written_meanwhile_seconds": write,
         "checkpoint_bytes": size,
         "step_seconds": step,
         "batch_size": params.training.batch_size,

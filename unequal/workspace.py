@@ -152,6 +152,11 @@ def is_compiled(asked: bool | str, device: torch.device) -> bool:
     return bool(asked)
 
 
+def memory_format(runtime: "Runtime") -> torch.memory_format:
+    """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
+    return torch.channels_last if runtime.channels_last else torch.contiguous_format
+
+
 #: How many chunks a computation is cut into: one that is stopped loses a fiftieth at most.
 CHUNKS = 50
 

@@ -15,9 +15,8 @@ from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.pipeline.program import errors_reported
 from unequal.saved import Saved
-from unequal.training import loop, stop_sync
+from unequal.training import checkpoint, stop_sync
 from unequal.training.batches import Batch
-from unequal.training.checkpoint import write_checkpoint
 from unequal.training.objectives import Losses
 
 SAVING_SECONDS = 2.0
@@ -34,13 +33,16 @@ class Telling(InDouble):
         return super().forward(net, batch)
 
 
-def write_slowly(path: Path, checkpoint: Saved) -> None:
+write = checkpoint.write_checkpoint
+
+
+def write_slowly(path: Path, state: Saved) -> None:
     time.sleep(SAVING_SECONDS)
-    write_checkpoint(path, checkpoint)
+    write(path, state)
 
 
 if __name__ == "__main__":
-    loop.write_checkpoint = write_slowly
+    checkpoint.write_checkpoint = write_slowly
     # However slow the machine is, they talk after steps 1, 11, 21 …
     stop_sync.SECONDS_BETWEEN = 1000.0
     with errors_reported("training"):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from tensors import equal
 
 from unequal import saved
 from unequal.saved import Saved, read_saved
-from unequal.training.checkpoint import previous_path, read_checkpoint, write_checkpoint
+from unequal.training import checkpoint
+from unequal.training.checkpoint import CheckpointWriter, previous_path, read_checkpoint, write_checkpoint
 
 TENSORS = {
     "weights": torch.arange(6.0).reshape(2, 3),
@@ -87,3 +89,57 @@ def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.Monk
         written(path, 2)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_state_is_written_as_it_was_while_the_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The next state waits for it."""
+    goes_on, order, write = threading.Event(), [], checkpoint.write_checkpoint
+
+    def waiting(path: Path, saved: Saved) -> None:
+        goes_on.wait()
+        order.append(f"written {saved.facts['step']}")
+        write(path, saved)
+
+    monkeypatch.setattr(checkpoint, "write_checkpoint", waiting)
+    weights, facts = torch.zeros(3), {"step": 1, "history": [0]}
+    with CheckpointWriter(tmp_path / "a.safetensors") as writer:
+        writer.start(Saved({"weights": weights}, facts))
+        weights += 1
+        facts["history"].append(1)
+        order.append("trained")
+        threading.Timer(0.1, goes_on.set).start()
+        writer.start(Saved({"weights": weights}, {"step": 2}))
+        first = read_checkpoint(tmp_path / "a.safetensors")
+        assert first is not None and first.facts == {"step": 1, "history": [0]} and not first.tensors["weights"].any()
+    last = read_checkpoint(tmp_path / "a.safetensors")
+    assert last is not None and last.tensors["weights"].all()
+    assert order == ["trained", "written 1", "written 2"]
+
+
+@pytest.mark.parametrize("call", [CheckpointWriter.is_late, CheckpointWriter.finish])
+def test_a_write_that_fails_is_raised_by_the_next_call(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, saved: Saved) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
+    writer = CheckpointWriter(tmp_path / "a.safetensors")
+    writer.start(Saved({}, {}))
+    assert writer.pending is not None
+    writer.pending.exception()
+    with pytest.raises(OSError, match="No space left"):
+        call(writer)
+    writer.finish()
+    # What ends a training is reported, and not what it ends with.
+    writer.start(Saved({}, {}))
+    with pytest.raises(ValueError, match="first"), writer:
+        raise ValueError("first")
+
+
+def test_a_state_is_late_after_so_many_seconds(tmp_path: Path) -> None:
+    writer = CheckpointWriter(tmp_path / "a.safetensors", seconds=1000)
+    assert not writer.is_late()
+    writer.begun -= 1001
+    assert writer.is_late()
+    writer.start(Saved({}, {}))
+    assert not writer.is_late()
+    assert not CheckpointWriter(tmp_path / "a.safetensors").is_late()

@@ -21,7 +21,7 @@ from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
-from unequal.training import loop
+from unequal.training import checkpoint
 from unequal.training.checkpoint import LOG, moments
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
 from unequal.training.loop import Log, Trained, Trainer
@@ -181,14 +181,30 @@ def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path:
 
 @pytest.fixture
 def full_at_the_second_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, write = iter(range(9)), loop.write_checkpoint
+    calls, write = iter(range(9)), checkpoint.write_checkpoint
 
     def full(path: Path, saved: Any) -> None:
         if next(calls) == 1:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, saved)
 
-    monkeypatch.setattr(loop, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
+
+
+def test_the_clock_makes_states_due_too_and_changes_no_weights(build, tmp_path, monkeypatch):
+    through = build("through")
+    through.run()
+    write, steps = checkpoint.write_checkpoint, []
+
+    def noted(path, saved):
+        steps.append(saved.facts["step"])
+        write(path, saved)
+
+    monkeypatch.setattr(checkpoint, "write_checkpoint", noted)
+    trainer = build(checkpoint_every=100, runtime_changes={"checkpoint_seconds": 1e-9})
+    trainer.run()
+    assert steps == [*range(1, trainer.steps + 1)]
+    assert same_weights(trainer, through)
 
 
 def interrupted(build: Build, folder: Path, saved: int, ends: type[Exception], said: str = "", **how: Any) -> None:

@@ -123,6 +123,10 @@ class Runtime(Strict):
     )
     channels_last: bool
     progress: bool = Field(description="progress bars on a terminal")
+    checkpoint_seconds: PositiveFloat | None = Field(
+        default=None,
+        description="save a training's state after so many seconds too; null: by training.checkpoint_every alone",
+    )
     price_an_hour: float | None = Field(
         default=None, ge=0, description="of the machine, in any currency, for the report; null: no price"
     )

@@ -9,6 +9,8 @@ The log, means of named terms over intervals of steps with a line of JSON each, 
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -40,6 +42,64 @@ def write_checkpoint(path: Path, checkpoint: Saved) -> None:
         os.replace(path, previous_path(path))
     os.replace(new, path)
     sync(path.parent)
+
+
+class CheckpointWriter:
+    """Writes the states of a training in a thread, at most one at a time, while the training goes on.
+
+    A write that fails is raised by the next call. As a context it ends with the last write.
+
+    Args:
+        path: of the last state.
+        seconds: after which a state is late; None: never.
+    """
+
+    def __init__(self, path: Path, seconds: float | None = None) -> None:
+        self.path, self.seconds = path, float("inf") if seconds is None else seconds
+        self.pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self.pending: Future[None] | None = None
+        self.begun = time.monotonic()
+
+    def start(self, state: Saved) -> None:
+        """Copy a state into host memory, after the last write has ended, and begin to write it."""
+        self.finish()
+        copied = Saved(in_host_memory(state.tensors), deepcopy(state.facts))
+        self.pending = self.pool.submit(lambda: write_checkpoint(self.path, copied))
+        self.begun = time.monotonic()
+
+    def is_late(self) -> bool:
+        """Say whether the last write began so many seconds ago. Raises what a write that has ended failed by."""
+        if self.pending is not None and self.pending.done():
+            self.finish()
+        return time.monotonic() >= self.begun + self.seconds
+
+    def finish(self) -> None:
+        """Wait for the write that has begun."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.finish()
+        elif self.pending is not None:
+            self.pending.exception()  # the error that ends the training is the one to report
+
+
+def in_host_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors, so that a training may change its own; those of a GPU by one wait."""
+    copies = {
+        name: torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda).copy_(
+            tensor.detach(), non_blocking=True
+        )
+        for name, tensor in tensors.items()
+    }
+    if any(one.is_cuda for one in tensors.values()):
+        torch.cuda.synchronize()
+    return copies
 
 
 def read_checkpoint(path: Path) -> Saved | None:

@@ -33,6 +33,7 @@ from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
     LOG,
+    CheckpointWriter,
     LogInterval,
     Snapshot,
     Snapshots,
@@ -44,7 +45,6 @@ from unequal.training.checkpoint import (
     read_checkpoint,
     state_tensors,
     strip_prefix,
-    write_checkpoint,
 )
 from unequal.training.feedback import Feedback, effective_weighting
 from unequal.training.objectives import Losses, Objective
@@ -59,7 +59,7 @@ from unequal.training.optimizer import (
 from unequal.training.pictures import Pictures
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
-from unequal.workspace import chosen_precision, is_compiled
+from unequal.workspace import chosen_precision, is_compiled, memory_format
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -164,6 +164,9 @@ class Trainer:
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval, self.lines = LogInterval(), b""
+        # The main process alone writes states, and alone goes by the clock.
+        late = runtime.checkpoint_seconds if self.accelerator.is_main_process else None
+        self.writer = CheckpointWriter(work / CHECKPOINT, late)
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
         compiled = is_compiled(runtime.compile, source.device)
@@ -173,21 +176,22 @@ class Trainer:
     def run(self) -> Trained:
         """Train up to the budget. Raises Diverged where the loss becomes NaN or infinite."""
         stop_sync = StopSync(self.accelerator, self.step)
-        with self.progress() as bar, stop_deferred() as stop_asked:
+        with self.progress() as bar, stop_deferred() as stop_asked, self.writer as writer:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
-                    shown = {"loss": f"{figures['loss']:.4f}"}
-                    shown |= {"MFU": f"{figures['mfu']:.1%}"} if "mfu" in figures else {}
-                    bar.set_postfix(shown, refresh=False)
+                    mfu = {"MFU": f"{figures['mfu']:.1%}"} if "mfu" in figures else {}
+                    bar.set_postfix({"loss": f"{figures['loss']:.4f}"} | mfu, refresh=False)
                 bar.update(self.training.batch_size)
                 stop = stop_sync.stops(self.step, stop_asked)
                 # The last state is saved too: a kill after the training repeats none of its steps.
-                if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
+                due = writer.is_late() or self.step % self.training.checkpoint_every == 0
+                if stop or due or self.step == self.steps:
                     self.save()
                 if stop:
                     describe_stop(f"at step {self.step:,} of {self.steps:,}")
                     break
             # A process that was asked to stop ends with this block: none may before the main one has saved.
+            writer.finish()
             self.accelerator.wait_for_everyone()
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
@@ -315,7 +319,7 @@ class Trainer:
             self.pictures.draw(self.net, self.step, self.averages.main, self.objective)
 
     def save(self) -> None:
-        """Write the resumable state. Raises Diverged where it holds NaN."""
+        """Copy the resumable state, and begin to write it. Raises Diverged where it holds NaN."""
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)
@@ -330,7 +334,7 @@ class Trainer:
         }
         if self.accelerator.is_main_process:
             tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8))
-            write_checkpoint(self.work / CHECKPOINT, Saved(tensors, facts))
+            self.writer.start(Saved(tensors, facts))
         self.saved_step = self.step
 
     def restore(self) -> int:
@@ -393,8 +397,3 @@ class Trainer:
         return progress(
             self.steps * batch, "images", initial=self.step * batch, step=batch, shown=self.runtime.progress
         )
-
-
-def memory_format(runtime: "Runtime") -> torch.memory_format:
-    """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
-    return torch.channels_last if runtime.channels_last else torch.contiguous_format
