@@ -207,7 +207,9 @@ def test_the_clock_makes_states_due_too_and_changes_no_weights(build, tmp_path, 
     assert same_weights(trainer, through)
 
 
-def interrupted(build: Build, folder: Path, saved: int, ends: type[Exception], said: str = "", **how: Any) -> None:
+def interrupted(
+    build: Build, folder: Path, saved: int, ends: type[Exception], said: str | None = None, **how: Any
+) -> None:
     with pytest.raises(ends, match=said):
         build("interrupted", **how).run()
     through, resumed = build("through"), build("interrupted")
