@@ -277,21 +277,6 @@ def test_processes_on_a_fresh_database_lose_nothing(project: Path) -> None:
         assert child.info.status == "FINISHED"
 
 
-def test_a_database_that_a_stranger_holds_is_tried_again(project: Path) -> None:
-    store = Store(f"sqlite:///{project / 'mlflow.db'}", project, "tests", StageExecution("train", {}, {}, {}))
-    attempts: list[Store] = []
-
-    def task(given: Store) -> None:
-        attempts.append(given)
-        if len(attempts) < 3:
-            raise RuntimeError("(sqlite3.OperationalError) database is locked")
-
-    store.attempt(task)
-    assert attempts == [store] * 3
-    with pytest.raises(KeyError):
-        store.attempt(lambda _: {}["no such thing"])
-
-
 class Away:
     """Makes every request of a client fail as one does to which nobody answers, while `gone` is set."""
 

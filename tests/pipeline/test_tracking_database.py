@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from one_line import refusal
 
-from unequal.pipeline.store import CONFIGURATION_TAG, database_file, prepare_database
+from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import without_credentials
 from unequal.settings.training import Tracking
 
@@ -85,3 +85,18 @@ def test_an_address_without_secrets_is_taken(uri: str) -> None:
 def test_credentials_alone_are_taken_out_of_a_text() -> None:
     text = "request to https://me:p@ss@host:5000/api failed, see http://host/a@b"
     assert without_credentials(text) == "request to https://host:5000/api failed, see http://host/a@b"
+
+
+def test_a_database_that_a_stranger_holds_is_tried_again(database: Path) -> None:
+    store = Store(f"sqlite:///{database}", database.parent, "tests", StageExecution("train", {}, {}, {}))
+    attempts: list[Store] = []
+
+    def task(given: Store) -> None:
+        attempts.append(given)
+        if len(attempts) < 3:
+            raise RuntimeError("(sqlite3.OperationalError) database is locked")
+
+    store.attempt(task)
+    assert attempts == [store] * 3
+    with pytest.raises(KeyError):
+        store.attempt(lambda _: {}["no such thing"])
