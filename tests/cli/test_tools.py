@@ -187,7 +187,7 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     saved(project / "artifacts/models/mine", removals=removals)
     scores = {
         "fid_mean": 1.234567, "reference": "training images", "features": 64, "extractor": "classifier-0123",
-        "samples_per_seed": 1000, "sampling": {"steps": 50, "solver": "ddim"},
+        "samples_per_seed": 1000, "sampling": {"steps": 50},
     }  # fmt: skip
     write_json(project / "results/fid/mine.json", scores)
     name = load_record(project / "artifacts/models/mine").name
@@ -197,7 +197,8 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     assert "README.md" in written
     card = (project / "taken/README.md").read_text()
     assert all(
-        words in card for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123", "| bf16 |")
+        words in card
+        for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123", "| bf16 |", "of ddim")
     )
     assert dedent(code).strip() in card
     loaded: dict[str, Any] = {}
