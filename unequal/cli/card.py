@@ -117,7 +117,8 @@ def measured(name: str) -> list[str]:
         return [
             f"- FID {scores['fid_mean']:.3g} against {scores['reference']}.",
             f"- Features: {scores['features']} of {scores['extractor']}; figures of other features do not compare.",
-            f"- Samples: {scores['samples_per_seed']} a seed, {sampling['steps']} steps of {sampling.get('solver', 'ddim')}.",
+            f"- Samples: {scores['samples_per_seed']} a seed, {sampling['steps']} steps of "
+            f"{sampling.get('solver', 'ddim')}.",
         ]
     except (UserError, KeyError, TypeError):
         return ["Nothing: this run has not scored it."]
