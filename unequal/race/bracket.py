@@ -106,7 +106,8 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
         for last, rung in zip(before, course, strict=False)
     }
     last_whole = [rung.name for rung in course if rung.name not in (SHORT, CONFIRM, FURTHER)]
-    with_experts = {name: one for name, one in trainings.items() if race.arms[one["arm"]].experts is not None}
+    of_experts = [name for name, arm in race.arms.items() if arm.experts is not None]
+    with_experts = {name: one for name, one in trainings.items() if one["arm"] in of_experts}
     return {
         "trainings": trainings,
         "single": {name: one for name, one in trainings.items() if name not in with_experts},
