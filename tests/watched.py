@@ -86,7 +86,7 @@ class Stub:
         write_json(self.output(path), content)
 
     def __getattr__(self, name: str) -> Any:
-        assert name in {"log", "table", "parent_metrics", "parent_artifacts"}
+        assert name in {"log", "picture", "register", "table", "parent_metrics", "parent_artifacts"}
         return lambda *_, **__: None
 
 

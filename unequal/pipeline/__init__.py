@@ -2,4 +2,4 @@
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "click", "filelock", "psutil", "pydantic", "threadpoolctl", "yaml")
+needs(__name__, "pipeline", "click", "filelock", "mlflow", "psutil", "pydantic", "threadpoolctl", "yaml")
