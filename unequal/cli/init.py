@@ -13,6 +13,7 @@ from typing import Any, Self
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
 from unequal.settings.params import Params
+from unequal.settings.strict import PARAMS
 
 PRESETS = Path("presets")
 #: Held-out images that figures should have, as far as a fifth of all allows.
@@ -111,7 +112,8 @@ class ParamsRequest:
         yield f"{self.out}: from {preset}"
         yield from (f"  {line}" for line in choices)
         yield f"cost: {self.cost(params)}"
-        yield f"next: unequal check {self.out}; unequal try {self.out}; snakemake --cores all"
+        ready = "" if self.out.name == PARAMS.name else f"; cp {self.out} {PARAMS}"
+        yield f"next: unequal check {self.out}; unequal try {self.out}{ready}; snakemake --cores all"
 
     def cost(self, params: Params) -> str:
         """A line on the cost: measured here, unless it is for a GPU and there is none."""
