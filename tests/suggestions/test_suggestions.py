@@ -1,4 +1,4 @@
-"""What is suggested follows from what was measured: slots, densities, γ, and the border of two experts."""
+"""Suggestions that follow from what was measured: slots, densities, γ, and the border of two experts."""
 
 import math
 

@@ -51,7 +51,7 @@ def write_pictures(folder: Path, outcome: Outcome) -> None:
 
 
 def computation(workspace: Workspace, outcome: Outcome) -> dict[str, Any]:
-    """What `auto` has chosen on the device of a training, where one took place."""
+    """Record of what `auto` has chosen on the device of a training, where one took place."""
     if not outcome.trained.steps:
         return {}
     precision = chosen_precision(outcome.job.training.precision, workspace.device)
