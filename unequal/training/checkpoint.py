@@ -1,4 +1,4 @@
-"""Saveds: a saved state, checked when it is read, and the one before it.
+"""Checkpoints: the saved state of a training, checked when it is read, and the one before it.
 
 A write that a power cut ends early leaves the previous file; one that a disk damages later is detected by its digest,
 and the previous state is used. The same format holds the training state of a model (its last weights and its

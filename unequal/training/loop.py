@@ -86,7 +86,7 @@ class Trained:
         learned: parameters of the objective; most have none.
         effective_weighting: tables of `unequal.training.feedback.effective_weighting`.
         end: the state after the last step; None for a training without a step.
-        pictures: images seen → the grid of samples after them.
+        pictures: images seen → the grid of samples after them, uint8 [C, H, W].
     """
 
     steps: int
@@ -98,7 +98,7 @@ class Trained:
     learned: dict[str, Tensor] = field(default_factory=dict)
     effective_weighting: dict[str, np.ndarray] = field(default_factory=dict)
     end: Snapshot | None = None
-    pictures: dict[int, Path] = field(default_factory=dict)
+    pictures: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 class Trainer:
@@ -195,6 +195,7 @@ class Trainer:
             self.accelerator.wait_for_everyone()
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
+        grids = {} if self.pictures is None else self.pictures.grids
         return Trained(
             steps=self.steps,
             images_seen=self.images_seen,
@@ -205,7 +206,7 @@ class Trainer:
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
             effective_weighting=effective_weighting(self.source.sampler, self.objective),
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
-            pictures={} if self.pictures is None else self.pictures.drawn(self.steps, self.feedback.images_seen),
+            pictures={self.feedback.images_seen(step): grid for step, grid in grids.items()},
         )
 
     def advance(self) -> dict[str, float] | None:
@@ -324,6 +325,8 @@ class Trainer:
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)
         tensors |= add_prefix(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
+        if self.pictures is not None:
+            tensors |= self.pictures.state_dict()
         facts = {
             "step": self.step,
             "optimizer": self.settings.name,
@@ -351,6 +354,8 @@ class Trainer:
             self.objective.load_state_dict(strip_prefix("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
             self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
+            if self.pictures is not None:
+                self.pictures.load_state_dict(saved.tensors)
         learned = {} if saved is None else strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors)
         restore_objective(self.optimizer, self.objective, learned)
         if self.accelerator.is_main_process:

@@ -1,10 +1,11 @@
 """Pictures during a training: what its averaged weights make of the same noises, at a few points on the way.
 
 They change nothing of the training: the noise comes from generators of its own, and a copy of the network samples. A
-grid takes `COUNT` × `STEPS` forward passes of the network, as much as 53 images of the training.
+grid takes `COUNT` × `STEPS` forward passes of the network, as much as 53 images of the training. Grids are part of the
+training's saved state, since a resumed training has no longer the weights that drew them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,18 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.data.grids import ROWS, png_of, tiled
+from unequal.data.grids import ROWS, tiled
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.solvers import dpm_solver_2m
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.files import write_bytes
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.denoiser import Denoiser, Precision
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, noise_of
 from unequal.timesteps.partition import TimestepSet
 from unequal.training.averaging import AveragedWeights
+from unequal.training.checkpoint import strip_prefix
 from unequal.training.objectives import Objective
 
 #: Images of a grid, and timesteps at which the network is asked for them.
@@ -33,11 +34,13 @@ COUNT, STEPS = ROWS**2, 10
 SEED = 0
 #: Name of the pictures in the log.
 SAMPLES = "samples"
+#: Beginning of their names in a checkpoint.
+PREFIX = "picture."
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Grids of samples during a training, which a resumed one finds or draws again.
+    """Draws grids of samples during a training.
 
     Attributes:
         count: of grids, evenly spaced over the training; the last one at its end.
@@ -48,8 +51,8 @@ class Pictures:
         autoencoder: folder of that of a model of latents.
         precision: of the network's layers.
         batch_size: images that go through the network at once.
-        work: folder of the grids.
         log: called with a name, the grid, uint8 [C, H, W], and the step.
+        grids: step → the grid after it, as far as they are drawn.
     """
 
     count: int
@@ -60,8 +63,8 @@ class Pictures:
     autoencoder: Path | None
     precision: Precision
     batch_size: int
-    work: Path
     log: Callable[[str, np.ndarray, int], None] = field(repr=False)
+    grids: dict[int, np.ndarray] = field(default_factory=dict)
 
     def steps(self, total: int) -> list[int]:
         """Optimizer steps after which a grid is drawn, of a training of so many."""
@@ -78,9 +81,8 @@ class Pictures:
         """
         shown = deepcopy(net)
         average.copy_to(shown)
-        grid = tiled(self.sampled(shown, objective))
-        write_bytes(self.file(step), png_of(grid))
-        self.log(SAMPLES, grid, step)
+        self.grids[step] = tiled(self.sampled(shown, objective))
+        self.log(SAMPLES, self.grids[step], step)
 
     def sampled(self, net: nn.Module, objective: Objective) -> np.ndarray:
         """Images of a network, uint8 [COUNT, C, H, W]; where training diverges, any."""
@@ -108,13 +110,13 @@ class Pictures:
             parts.append(to_uint8((x0 if decode is None else decode(x0)).nan_to_num()).cpu())
         return torch.cat(parts).numpy()
 
-    def file(self, step: int) -> Path:
-        """Path of the grid of a step."""
-        return self.work / f"picture-{step}.png"
+    def state_dict(self) -> dict[str, Tensor]:
+        """The grids, as tensors of a checkpoint."""
+        return {f"{PREFIX}{step}": torch.from_numpy(grid) for step, grid in self.grids.items()}
 
-    def drawn(self, total: int, images: Callable[[int], int]) -> dict[int, Path]:
-        """Images seen → the grid after them, as far as they are drawn; `images` maps steps to images seen."""
-        return {images(step): self.file(step) for step in self.steps(total) if self.file(step).exists()}
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up the grids in a checkpoint."""
+        self.grids.update({int(step): grid.numpy() for step, grid in strip_prefix(PREFIX, tensors).items()})
 
 
 def condition_of(spec: ModelSpec, data: PreparedData) -> Tensor | None:

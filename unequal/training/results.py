@@ -10,7 +10,8 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from unequal.files import write_csv, write_npz
+from unequal.data.grids import png_of
+from unequal.files import write_bytes, write_csv, write_npz
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, save_model
 from unequal.timesteps.partition import stride_of
@@ -47,7 +48,7 @@ def write_pictures(folder: Path, outcome: Outcome) -> None:
     """Write the grids of samples that were drawn during a training into a new folder, named by the images seen."""
     folder.mkdir()
     for images, grid in outcome.trained.pictures.items():
-        shutil.copyfile(grid, folder / f"{images:012d}.png")
+        write_bytes(folder / f"{images:012d}.png", png_of(grid))
 
 
 def computation(workspace: Workspace, outcome: Outcome) -> dict[str, Any]:

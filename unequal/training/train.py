@@ -194,7 +194,6 @@ def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> Picture
         autoencoder=workspace.input("artifacts/autoencoder") if latent else None,
         precision=chosen_precision(training.precision, workspace.device),
         batch_size=min(COUNT, training.batch_size // training.gradient_accumulation),
-        work=workspace.work,
         log=workspace.picture,
     )
 
