@@ -11,8 +11,10 @@ from graph import ROOT
 from PIL import Image
 
 from unequal.cli import estimate
+from unequal.pipeline.params_files import check_params
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml
+from unequal.timesteps.groups import timestep_groups
 
 GENERATOR = np.random.default_rng(0)
 
@@ -41,8 +43,16 @@ def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
+@pytest.fixture
+def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs are neither counted nor measured."""
+    for name in ("brief", "extent"):
+        monkeypatch.setattr(estimate, name, lambda params: "measured elsewhere")
+
+
 def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     lines = done("init", "--images", "images", "--size", 32).splitlines()
+    assert lines.pop(0) == "images: reads the images …"
     assert lines[0] == "images: 60 images, 9 × 9 to 90 × 40 pixels (58 RGB, 1 L, 1 RGBA), 2 classes"
     odd = [line.removeprefix("  odd: ") for line in lines if line.startswith("  odd: ")]
     assert odd[:5] == [
@@ -61,13 +71,15 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     assert 47_000 < budgets["base"] <= 48_000
     assert budgets["longer"] == budgets["expert"] * len(params.groups.ids)
     assert params.evaluation.allow_singular and params.evaluation.kid_subset == 24
-    assert any(line.startswith("cost: ") and "on this machine's cpu about" in line for line in lines)
+    (cost,) = (number for number, line in enumerate(lines) if line.startswith("cost: "))
+    assert "FLOPs" in lines[cost] and "on this machine's cpu" in lines[cost + 2]
+    assert "unequal race plan" in lines[-1]
 
 
 @pytest.mark.parametrize("size", [16, 32, 64, 128])
 @pytest.mark.parametrize("gpu", [[], ["--gpu"]])
-def test_every_size_has_a_sound_file(here: Path, size: int, gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "brief", lambda params: "measured elsewhere")
+@pytest.mark.usefixtures("unpriced")
+def test_every_size_has_a_sound_file(here: Path, size: int, gpu: list[str]) -> None:
     done("init", "--images", "images/cats", "--size", size, *gpu, "--out", "mine.yaml")
     params = Params.read(Path("mine.yaml"))
     assert params.data.image_size == size
@@ -78,8 +90,8 @@ def test_every_size_has_a_sound_file(here: Path, size: int, gpu: list[str], monk
     assert {name: made[name] for name in same} == {name: preset[name] for name in same}
 
 
-def test_grey_squares_of_the_size_stay_as_they_are(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "brief", lambda params: "measured elsewhere")
+@pytest.mark.usefixtures("unpriced")
+def test_grey_squares_of_the_size_stay_as_they_are(project: Path) -> None:
     (project / "presets").symlink_to(ROOT / "presets")
     for number in range(2100):
         write(project / f"images/{number}.png", "L", (16, 16))
@@ -89,11 +101,59 @@ def test_grey_squares_of_the_size_stay_as_they_are(project: Path, monkeypatch: p
     assert (data["channels"], data["fit"], data["holdout"]) == (1, "exact", 0.05)
 
 
-def test_settings_that_git_does_not_hold_are_not_overwritten(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "brief", lambda params: "measured elsewhere")
+@pytest.mark.usefixtures("unpriced")
+@pytest.mark.parametrize("gpu", [[], ["--gpu"]])
+@pytest.mark.parametrize(
+    ("method", "density", "weight"),
+    [(None, "uniform", "min_snr"), ("logit_normal", "logit_normal", "none"), ("uniform", "uniform", "none")],
+)
+def test_a_flow_has_its_method_in_base_and_control(
+    here: Path, gpu: list[str], method: str | None, density: str, weight: str
+) -> None:
+    options = ["--method", method] if method else []
+    done("init", "--images", "images", "--size", 16, "--flow", *gpu, *options, "--batch-size", 32)
+    params = check_params(Path("params.yaml"))
+    assert isinstance(params, Params)
+    assert (params.schedule.name, params.training.batch_size) == ("flow", 32)
+    for name in ("base", "longer"):
+        recipe = params.recipes[name]
+        assert (recipe.prediction, recipe.sampler.density, recipe.loss_weight.kind) == ("velocity", density, weight)
+    # Experts learn by the control's weight, meet where SNR is 1, and see as many images as the control together.
+    assert params.recipes["expert"].loss_weight.kind == weight
+    assert params.recipes["longer"].images == 2 * params.recipes["expert"].images
+    low, high = timestep_groups("snr", table := params.schedule.tables(), len(params.groups.ids), 0.5)
+    snr = table.snr[[low.range.last, high.range.first]].tolist()
+    assert snr[0] > 1 > snr[1] or 1 in map(round, snr)
+
+
+@pytest.mark.usefixtures("unpriced")
+def test_a_file_that_nobody_has_edited_is_written_anew(here: Path) -> None:
+    done("init", "--images", "images", "--size", 16)
+    done("init", "--images", "images", "--size", 32, "--flow")
+    text = Path("params.yaml").read_text()
+    assert "image_size: 32" in text and "made by `unequal init --images images --size 32 --flow`" in text
+    Path("params.yaml").write_text(text.replace("seed: 0", "seed: 1"))
+    assert refused("init", "--images", "images", "--size", 16).startswith("params.yaml: holds edits that git ")
+
+
+def test_a_file_for_a_gpu_has_its_cost_but_for_the_time(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    lines = done("init", "--images", "images", "--size", 16, "--gpu").splitlines()
+    (cost,) = (number for number, line in enumerate(lines) if line.startswith("cost: "))
+    assert all(unit in lines[cost] for unit in (" parameters", " images", " FLOPs", " GB"))
+    assert lines[cost + 1] == (
+        "  time: no GPU is here to measure it; where one is, `unequal estimate params.yaml` does"
+    )
+
+
+@pytest.mark.usefixtures("unpriced")
+def test_settings_that_git_does_not_hold_are_not_overwritten(here: Path) -> None:
     Path("params.yaml").write_text("mine: true\n")
     arguments = ["init", "--images", "images", "--size", 16]
-    line = "params.yaml: would be overwritten, and git does not hold it as it is; commit it, or name another --out\n"
+    line = (
+        "params.yaml: holds edits that git does not have, and would be overwritten; commit it, move it away, or write "
+        "another file: --out params-2.yaml\n"
+    )
     assert refused(*arguments) == line
     as_someone = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "params.yaml"], [*as_someone, "commit", "-qma"]):

@@ -275,9 +275,9 @@ def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: P
     monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
     monkeypatch.setattr(estimate, "TIMED_MACS", 1e8)
     output = done("estimate", ROOT / "params.yaml")
-    (line,) = (line for line in output.splitlines() if line.startswith("Speed of training"))
-    speeds = r"fp32 1\.00, bf16 \d+\.\d\d(, fp32, \d+ threads \d+\.\d\d)?"
-    assert re.search(rf"of that in fp32: {speeds}; chosen: fp32, threads: 1\.$", line)
+    (line,) = (line for line in output.splitlines() if line.startswith("Precision: "))
+    assert line.startswith("Precision: the settings train in fp32 on 1 thread. Speed on ")
+    assert re.search(r"relative to fp32: bf16 \d+\.\d\d times(; fp32, \d+ threads \d+\.\d\d times)?\.$", line)
     assert re.search(r"^Memory: a training takes about \d+\.\d GB", output, re.MULTILINE)
 
 

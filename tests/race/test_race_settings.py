@@ -1,5 +1,6 @@
 """A race that cannot be run is refused in one line, before anything is trained."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,20 @@ from one_line import refusal
 
 from unequal.cli.main import unequal
 from unequal.errors import UserError
+from unequal.pipeline.params_files import check_params
 from unequal.pipeline.replicas import with_value
+from unequal.race import drafting, simulation
 from unequal.race.arms import fitting
 from unequal.race.params import RaceParams
-from unequal.race.planning import Budget, Prices, pays_from, proposed, refuse_what_does_not_pay
+from unequal.race.planning import (
+    Budget,
+    PricedRace,
+    Prices,
+    affordable,
+    pays_from,
+    refuse_what_does_not_pay,
+    smaller_races,
+)
 from unequal.race.simulation import Prospect
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, validate
@@ -107,10 +118,35 @@ def test_shipped_arms_fit_together(schedule: str) -> None:
 PRICES = Prices(images=1000, training=100.0, scoring=10.0, start=5.0)
 
 
+SMALL = PricedRace(("uniform", "p2", "logit_normal", "min_snr"), "uniform", (0.5, 1.0, 2.0), 0.05, PRICES)
+
+
 def test_a_budget_that_is_too_small_names_the_cheapest_race() -> None:
-    budget = Budget(600.0, in_images=False)
-    line = refusal(proposed, list("abcd"), "a", (0.5, 1.0, 2.0), 0.05, PRICES, budget)
+    line = refusal(affordable, SMALL, Budget(600.0, in_images=False))
     assert line.startswith("--budget: 10 min; the cheapest race of 4 arms at 3 rates takes ") and "raise it" in line
+
+
+@pytest.mark.parametrize(
+    ("images", "first"),
+    # Two arms at one rate take ten whole trainings: two of each, and three fresh ones of each.
+    [(11_600, "--rates 1"), (11_200, "--arms min_snr,logit_normal --rates 1"), (9_999, "--whole-images 750")],
+)
+def test_a_budget_that_is_too_small_names_what_fits_it(images: int, first: str) -> None:
+    budget = Budget(images, in_images=True)
+    options = [line.strip().partition("  (")[0] for line in list(smaller_races(SMALL, budget))[1:-1]]
+    assert options[0] == first
+    for line in options:
+        words = line.split()
+        changed = dict(zip(words[::2], words[1::2], strict=True))
+        count = 1 + len(changed["--arms"].split(",")) if "--arms" in changed else 4
+        race = SMALL.of(count).at_one_rate if "--rates" in changed else SMALL.of(count)
+        race = race.shortened(int(changed.get("--whole-images", 1000)) / 1000)
+        assert affordable(race, budget)
+
+
+def test_a_budget_for_nothing_names_the_smallest_race() -> None:
+    (line,) = smaller_races(SMALL, Budget(500.0, in_images=True))
+    assert line == "The smallest race is that of --arms min_snr --rates 1 --whole-images 125; it takes 1,250 images."
 
 
 def test_a_race_longer_than_what_it_saves_is_refused() -> None:
@@ -145,3 +181,39 @@ def test_a_folder_without_a_race_is_refused(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     result = CliRunner().invoke(unequal, ["race", "run", str(tmp_path)])
     assert "race: missing; `unequal race plan --budget …` writes it" in str(result.exception)
+
+
+@pytest.fixture
+def priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings cost what PRICES says, and few races are simulated."""
+    monkeypatch.setattr(drafting, "measured_prices", lambda params, images, sampling: replace(PRICES, images=images))
+    monkeypatch.setattr(simulation, "FEW", 2)
+    monkeypatch.setattr(simulation, "MANY", 2)
+    monkeypatch.setattr(simulation, "TRIED", 2)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("priced")
+@pytest.mark.parametrize("options", ["--budget 9h --dry-run", "--budget 1min", "--budget 9h --final 1min"])
+def test_a_dry_or_refused_plan_leaves_a_folder_as_it_was(tmp_path: Path, options: str) -> None:
+    (tmp_path / "params.yaml").write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    before = contents(tmp_path)
+    result = CliRunner().invoke(unequal, ["race", "plan", str(tmp_path), *options.split()])
+    assert isinstance(result.exception, UserError) == ("--dry-run" not in options), result.output
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.usefixtures("priced")
+def test_the_pipelines_file_races_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(Path("params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    arguments = ["race", "plan", str(tmp_path), "--budget", "9h", "--arms", "min_snr"]
+    result = CliRunner().invoke(unequal, arguments)
+    assert result.exception is None, result.exception
+    assert (tmp_path / "race/dvc.yaml").exists() and (tmp_path / "race/bracket.yaml").exists()
+    params = check_params(tmp_path / "params.yaml")  # by the gate of the graph that was laid
+    assert isinstance(params, Params) and params.race is not None
+    assert set(params.race.arms) == {"uniform", "min_snr"}

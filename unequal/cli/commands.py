@@ -25,10 +25,16 @@ def check(params_file: Path) -> None:
 
     All problems are listed, a line each.
     """
+    say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.pipeline.params_files import check_params
+    from unequal.settings.params import ExpertParams
 
-    check_params(params_file)
+    params = check_params(params_file)
     say(f"{params_file}: sound")
+    if isinstance(params, ExpertParams) and params.network.pretrained is None:
+        from unequal.cli.estimate import extent
+
+        say(f"cost: {extent(params)}", f"  time: `unequal estimate {params_file}` measures it here")
 
 
 @click.command()
@@ -37,11 +43,19 @@ def check(params_file: Path) -> None:
     "--size", required=True, type=click.Choice(["16", "32", "64", "128"]), help="Height and width, in pixels."
 )
 @click.option("--gpu", is_flag=True, help="Choose a network for one GPU; without, one for a trial on a CPU.")
+@click.option("--flow", is_flag=True, help="Rectified flow that predicts the velocity; without, DDPM's noise.")
+@click.option(
+    "--method",
+    type=click.Choice(["uniform", "min_snr", "logit_normal"]),
+    help="Timesteps and loss weight.  [default: min_snr with --flow, else uniform]",
+)
+@click.option("--batch-size", type=click.IntRange(1), help="Images an optimizer step.  [default: by network]")
 @click.option("--inception", type=FILE, help="Weights of Inception for FID's features, a file.")
 @click.option("--dinov2", type=FOLDER, help="Weights of DINOv2 for FID's features, a folder.")
 @click.option("--out", default="params.yaml", show_default=True, type=FILE, help="The params file.")
 def init(size: str, **options: Any) -> None:
     """Write a params file for a folder of images: look at them, choose a preset, say why and what it costs."""
+    say(f"{options['images']}: reads the images …")
     from unequal.cli.init import ParamsRequest
 
     for line in ParamsRequest(size=int(size), **options).write():
@@ -59,6 +73,7 @@ def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
 
     Network, batches and data stay, so that what would fail later fails now. The file is not changed.
     """
+    say(f"{params_file}: measures how fast this machine is, to choose budgets …")
     from unequal.cli.trial import try_out as run_trial
 
     run_trial(params_file, minutes, cores or len(os.sched_getaffinity(0)))
@@ -78,6 +93,7 @@ def estimate(params_files: tuple[Path, ...], size: bool, compiled: bool) -> None
         return
     if len(files) > 1:
         raise click.UsageError(f"{len(files)} files; allowed: one, or --size")
+    say(f"{files[0]}: runs a few training steps and samples to measure this machine …")
     from unequal.cli.estimate import report
 
     report(files[0], compiled)

@@ -175,10 +175,15 @@ class Rates:
     forward: float
 
 
-def rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
-    """Measure with the batch sizes of the params file: training in float32, in bf16, and compiled on request.
+def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = False, compiled: bool = False) -> Rates:
+    """Measure with the batch sizes of the params file: training in the precision of the settings.
 
-    On a CPU also with a thread for each core, if those are more than the settings say.
+    Args:
+        params: the settings, with what `auto` chooses on the device.
+        net: on the device.
+        device: of the network.
+        every: also the other precision, and on a CPU a thread for each core.
+        compiled: also with torch.compile.
     """
     cost = count_cost(net)
 
@@ -196,11 +201,12 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool)
         answer.float().square().mean().backward()
 
     chosen, macs = params.training.precision, training_flops(cost.macs, len(trained[0]))
-    ways: dict[str, Callable[[], object]] = {name: partial(step, net, name) for name in ("fp32", "bf16")}
+    tried = ("fp32", "bf16") if every else (chosen,)
+    ways: dict[str, Callable[[], object]] = {name: partial(step, net, name) for name in tried}
     if compiled:
         ways[f"{chosen}, compiled"] = partial(step, torch.compile(net), chosen)
     training = {name: measured_rate(run, macs, device) for name, run in ways.items()}
-    if device.type == "cpu" and (cores := len(os.sched_getaffinity(0))) > params.runtime.threads:
+    if every and device.type == "cpu" and (cores := len(os.sched_getaffinity(0))) > params.runtime.threads:
         with threads(cores):
             training[f"{chosen}, {cores} threads"] = measured_rate(ways[chosen], macs, device)
     with torch.no_grad():
@@ -210,10 +216,14 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool)
 def comparison(measured: Rates, params: ExpertParams, device: torch.device) -> str:
     """A line that says how fast each way of training is here; the settings choose one, and nothing else does."""
     plain = measured.training["fp32"]
-    ways = ", ".join(f"{name} {rate / plain:.2f}" for name, rate in measured.training.items())
+    ways = "; ".join(f"{name} {rate / plain:.2f} times" for name, rate in measured.training.items() if name != "fp32")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    on_threads = f", threads: {params.runtime.threads}" if device.type == "cpu" else ""
-    return f"Speed of training on {name}, of that in fp32: {ways}; chosen: {params.training.precision}{on_threads}."
+    count = params.runtime.threads
+    on_threads = f" on {count} thread{'s'[: count > 1]}" if device.type == "cpu" else ""
+    return (
+        f"Precision: the settings train in {params.training.precision}{on_threads}. "
+        f"Speed on {name} relative to fp32: {ways}."
+    )
 
 
 def processor() -> str:
@@ -298,11 +308,13 @@ def on_device(params: AnySampled, device: torch.device) -> AnySampled:
     )
 
 
-def measured_rates(params: Sampled, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
+def measured_rates(
+    params: Sampled, net: nn.Module, device: torch.device, every: bool = False, compiled: bool = False
+) -> Rates:
     """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
     try:
         with threads(params.runtime.threads):
-            return rates(params, net.to(device), device, compiled)
+            return rates(params, net.to(device), device, every, compiled)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
@@ -316,17 +328,27 @@ def device_of(params: Sampled) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
 
 
-def brief(params: Params) -> str:
-    """A line on what a params file costs on this machine. Raises UserError."""
+def extent(params: ExpertParams) -> str:
+    """A line on what the run of a params file takes on any machine. Raises UserError."""
+    net = network_of(params)
+    parameters = sum(one.numel() for one in net.parameters())
+    macs = sum(one.training + one.forward for one in workload(params, net))
+    return (
+        f"{with_prefix(parameters)} parameters; the base sees {params.recipes['base'].images:,} images; "
+        f"{with_prefix(macs)} FLOPs for all stages; {training_memory(params, net) / 1e9:.1f} GB for a training in fp32"
+    )
+
+
+def brief(params: ExpertParams) -> str:
+    """A line on how long the run of a params file takes on this machine. Raises UserError."""
     net, device = network_of(params), device_of(params)
     params, works = on_device(params, device), workload(params, net)
-    parameters, macs = (sum(one.numel() for one in net.parameters()), sum(one.training + one.forward for one in works))
-    memory = training_memory(params, net)
     measured, start = measured_rates(params, net, device), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
+    base = next(work for work in works if work.name == "train_base")
     return (
-        f"{with_prefix(parameters)} parameters, {with_prefix(macs)} FLOPs in all; on this machine's {device.type} "
-        f"about {readable(seconds)}, one stage after another, and {memory / 1e9:.1f} GB for a training"
+        f"about {readable(seconds)} on this machine's {device.type}, one stage after another; "
+        f"{readable(base.seconds(measured, params.training.precision, start))} of it for the base"
     )
 
 
@@ -337,7 +359,7 @@ def report(params_file: Path, compiled: bool) -> None:
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
     net, device = network_of(params), device_of(params)
     params, works = on_device(params, device), workload(params, net)
-    measured = measured_rates(params, net, device, compiled)
+    measured = measured_rates(params, net, device, True, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
     say(passes_line(params), *parameters_lines(params, net).split("\n"))
     say(*f"{comparison(measured, params, device)}\n".split("\n"))

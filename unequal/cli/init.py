@@ -1,8 +1,6 @@
 """A params file for a folder of images: a preset, fitted to the images, the size and this machine."""
 
-import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from unequal.cli.preset_text import METHODS, as_flow, by_method, headed, is_untouched, replaced, scaled
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
 from unequal.settings.params import Params
@@ -20,8 +19,6 @@ PRESETS = Path("presets")
 HELD_OUT, LARGEST_SHARE = 100, 0.2
 #: Passes over the training images after which the base has seen enough of few images.
 MOST_PASSES = 1000
-#: Schema by which editors complete the file.
-SCHEMA = "# yaml-language-server: $schema=params.schema.json"
 
 
 @dataclass(frozen=True)
@@ -81,18 +78,30 @@ class Features:
 
 @dataclass(frozen=True)
 class ParamsRequest:
-    """A params file to write: the folder of images, their size, a GPU or none, and weights for FID's features."""
+    """A params file to write for a folder of images.
+
+    Attributes:
+        size: height and width, in pixels.
+        gpu: for one, or for a trial on a CPU.
+        flow: rectified flow in the place of DDPM's schedule.
+        method: timesteps and loss weight, a name of `METHODS`; None: Min-SNR for a flow, else uniform.
+        batch_size: in training; None: the network's own.
+        inception, dinov2: weights for FID's features.
+    """
 
     images: Path
     size: int
     gpu: bool
     out: Path
+    flow: bool = False
+    method: str | None = None
+    batch_size: int | None = None
     inception: Path | None = None
     dinov2: Path | None = None
 
     def write(self) -> Iterator[str]:
         """Write the params file; yield lines on the images, the choices and the cost. Raises UserError."""
-        refuse_unsaved(self.out)
+        refuse_edited(self.out)
         preset = PRESETS / ("own-images-32.yaml" if self.gpu else "own-images-cpu.yaml")
         if not preset.exists():
             raise UserError(f"{preset}: missing; run from the project's folder")
@@ -102,7 +111,7 @@ class ParamsRequest:
         features = Features.of(survey, self.inception, self.dinov2)
         text, choices = fitted(preset.read_text(encoding="utf-8"), self, survey, features)
         beside = self.out.with_name(f".{self.out.name}.new")
-        beside.write_text(headed(text, self), encoding="utf-8")
+        beside.write_text(headed(text, str(self.images), self.command), encoding="utf-8")
         try:
             params = Params.read(beside)
         except UserError:
@@ -111,24 +120,51 @@ class ParamsRequest:
         os.replace(beside, self.out)
         yield f"{self.out}: from {preset}"
         yield from (f"  {line}" for line in choices)
-        yield f"cost: {self.cost(params)}"
-        ready = "" if self.out.name == PARAMS.name else f"; cp {self.out} {PARAMS}"
-        yield f"next: unequal check {self.out}; unequal try {self.out}{ready}; snakemake --cores all"
+        yield from self.cost(params)
+        yield from self.next_steps()
 
-    def cost(self, params: Params) -> str:
-        """A line on the cost: measured here, unless it is for a GPU and there is none."""
+    @property
+    def learned_by(self) -> str:
+        """Name of the method."""
+        return self.method or ("min_snr" if self.flow else "uniform")
+
+    @property
+    def command(self) -> str:
+        """The command line that makes this file again."""
+        words: list[object] = ["unequal init --images", self.images, "--size", self.size]
+        words += [f"--{name}" for name in ("gpu", "flow") if getattr(self, name)]
+        for name in ("method", "batch_size", "inception", "dinov2"):
+            if (value := getattr(self, name)) is not None:
+                words += [f"--{name.replace('_', '-')}", value]
+        return " ".join(map(str, words))
+
+    def cost(self, params: Params) -> Iterator[str]:
+        """Lines on the cost: measured here, unless it is for a GPU and there is none."""
         import torch
 
-        from unequal.cli.estimate import brief
+        from unequal.cli.estimate import brief, extent
 
+        yield f"cost: {extent(params)}"
         if self.gpu and not torch.cuda.is_available():
-            return "no GPU here; `unequal estimate` measures it on the machine that has one"
-        return brief(params)
+            yield f"  time: no GPU is here to measure it; where one is, `unequal estimate {self.out}` does"
+            return
+        yield "  time: runs a few training steps to measure it …"
+        yield f"  time: {brief(params)}"
+
+    def next_steps(self) -> Iterator[str]:
+        """Lines that name the commands to go on with."""
+        file = "" if self.out == PARAMS else f" {self.out}"
+        folder = "" if self.out.parent == Path() else f" {self.out.parent}"
+        ready = "" if self.out == PARAMS else f"cp {self.out} {PARAMS}; "
+        yield f"next: unequal check{file}; unequal try{file}"
+        yield f"  then, to try all methods once: {ready}snakemake --cores all"
+        if self.out.name == PARAMS.name:
+            yield f"  or, to find the best recipe within a budget: unequal race plan{folder} --budget 12h"
 
 
-def refuse_unsaved(out: Path) -> None:
-    """Raise UserError where a params file would be lost: one that stands there and is not as git holds it."""
-    if not out.exists():
+def refuse_edited(out: Path) -> None:
+    """Raise UserError where work would be lost: the file was edited since `unequal init`, and git does not hold it."""
+    if not out.exists() or is_untouched(out.read_text(encoding="utf-8", errors="replace")):
         return
     command = ["git", "diff", "--quiet", "HEAD", "--", str(out)]
     tracked = ["git", "ls-files", "--error-unmatch", str(out)]
@@ -136,7 +172,10 @@ def refuse_unsaved(out: Path) -> None:
         subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in (tracked, command)
     ):
         return
-    raise UserError(f"{out}: would be overwritten, and git does not hold it as it is; commit it, or name another --out")
+    raise UserError(
+        f"{out}: holds edits that git does not have, and would be overwritten; commit it, move it away, or "
+        f"write another file: --out {out.with_stem(f'{out.stem}-2')}"
+    )
 
 
 def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
@@ -145,7 +184,9 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
     share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
     exact, train = survey.fits(size), count - round(count * share)
     path = asked.images if asked.out.parent == Path() else Path(os.path.abspath(asked.images))
-    text, budget, wanted = scaled(text, MOST_PASSES * train, network.batch)
+    batch = asked.batch_size or network.batch
+    text = by_method(as_flow(text) if asked.flow else text, METHODS[asked.learned_by])
+    text, budget, wanted = scaled(text, MOST_PASSES * train, batch)
     threads = 1 if asked.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
     samples = max(5000 if asked.gpu else 1000, features.settings["features"])
     singular = train // 2 < features.settings["features"]
@@ -159,7 +200,7 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
             "holdout": share,
         },
         "network": {"block_out_channels": network.channels, "attention_resolutions": network.attention},
-        "training": {"batch_size": network.batch},
+        "training": {"batch_size": batch},
         "profile": {"batch_size": network.sampled},
         "extractor": features.settings,
         "sampling": {"batch_size": network.sampled},
@@ -173,49 +214,29 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {'as they are' if exact else 'cropped'}",
         f"held out: {count - train} images ({100 * share:.0f} %), for losses that training does not see",
         f"base: {budget} images, {budget / train:.0f} passes over {train} images{more}",
+        *methods_chosen(asked),
         f"FID's features: {features.settings['kind']}, {features.why}",
-        "sampling: DPM-Solver++ over EDM's levels, the best of 18 ways on CIFAR-10 at 8 pixels; not tried on yours",
     ]
     if threads > 1:
         choices.append(f"threads: {threads} a stage, so that two trainings run next to each other")
     if singular:
         choices.append(
-            f"FID: half of {train} images are fewer than the features; compare its rows with each other only"
+            f"FID: half of {train} images are fewer than the {features.settings['features']} features "
+            "(evaluation.allow_singular); compare its rows with each other only"
         )
     return text, choices
 
 
-def replaced(text: str, section: str, key: str, value: Any) -> str:
-    """The text of a params file with another value of a key of a section; comments stay."""
-    pattern = re.compile(rf"(^{section}:.*\n(?:[ #].*\n)*?  {key}: )([^#\n]*?)( *(?:#.*)?)$", re.MULTILINE)
-    new, count = pattern.subn(
-        lambda match: f"{match[1]}{json.dumps(value, ensure_ascii=False)}{match[3]}", text, count=1
-    )
-    if not count:
-        raise KeyError(f"{section}.{key}")
-    return new
-
-
-def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
-    """Scale all budgets of a params file alike, so that the base sees at most so many images.
-
-    Budgets stay whole multiples of the least one, and that of the batch, so that equal compute stays equal.
-
-    Returns:
-        The text, the base's budget, and the base's former one.
-    """
-    start, end = text.index("\nrecipes:"), text.index("\nfinetune_recipes:")
-    recipes = text[start:end]
-    budgets = [int(one) for one in re.findall(r"^    images: (\d+)", recipes, re.MULTILINE)]
-    least, base = min(budgets), budgets[0]
-    unit = max(1, int(min(1, most / base) * least / batch)) * batch
-    recipes = re.sub(r"images: (\d+)", lambda match: f"images: {int(match[1]) * unit // least}", recipes)
-    return text[:start] + recipes + text[end:], base // least * unit, base
-
-
-def headed(text: str, asked: ParamsRequest) -> str:
-    """The file's text with comments that are true of it."""
-    body = text.split("\n", 2)[2]
-    body = re.sub(r"^network:.*$", "network:", body, flags=re.MULTILINE)
-    command = f"unequal init --images {asked.images} --size {asked.size}{' --gpu' if asked.gpu else ''}"
-    return f"{SCHEMA}\n# Settings for the images of {asked.images}, made by `{command}`.\n{body}"
+def methods_chosen(asked: ParamsRequest) -> Iterator[str]:
+    """Lines on schedule, timesteps, batch and sampling, with what is known of them."""
+    method = METHODS[asked.learned_by]
+    if asked.flow:
+        yield "schedule: flow, which predicts the velocity; two experts that hand over where SNR is 1"
+        yield f"method: {asked.learned_by}: {method.measured} on CIFAR-10 at 8 pixels against uniform timesteps"
+    else:
+        measured = "" if asked.method in (None, "uniform") else ", which was measured for flows alone"
+        yield f"schedule: linear, which predicts the noise; method: {asked.learned_by}{measured}"
+    if asked.batch_size is not None:
+        yield f"batch: {asked.batch_size} images, at the preset's learning rate"
+    where = "CIFAR-10 at 8 pixels with a linear schedule" if asked.flow else "CIFAR-10 at 8 pixels"
+    yield f"sampling: DPM-Solver++ over EDM's levels, the best of 18 ways on {where}; not tried on yours"

@@ -43,6 +43,7 @@ def plan(
     dry_run: bool,
 ) -> None:
     """Price trainings here, simulate plans for the budget, and write the best one into FOLDER/params.yaml."""
+    say(f"{folder / 'params.yaml'}: reads the settings …")
     from unequal.race.drafting import Draft
 
     draft = Draft.of(folder, recipe, split(arms), numbers(rates), delta, whole_images)

@@ -11,16 +11,20 @@ from unequal.race.editing import edited, in_lines, write
 from unequal.race.plan import Plan
 from unequal.race.planning import (
     Budget,
+    PricedRace,
+    affordable,
+    counted,
     measured_prices,
     pays_from,
-    proposed,
     race_section,
     refuse_what_does_not_pay,
     samplings_of,
+    smaller_races,
     table,
 )
 from unequal.race.run import prepare, read_raced
 from unequal.race.showing import hours
+from unequal.race.simulation import best_prospects
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
@@ -70,11 +74,13 @@ class Draft:
         whole_images: int | None,
     ) -> Self:
         """Read a params file and find the arms. Raises UserError where there is no such recipe or arm."""
-        prepare(folder)
         params = read_raced(folder)
-        if params.race is not None and not arms:
-            known = params.race
-            own = {arm: ("", one.model_dump(mode="json", exclude_defaults=True)) for arm, one in known.arms.items()}
+        if (known := params.race) is not None and known.arms.keys() >= set(arms):
+            own = {
+                arm: ("", one.model_dump(mode="json", exclude_defaults=True))
+                for arm, one in known.arms.items()
+                if not arms or arm in arms or arm == known.control
+            }
             recipe = resized(known.recipe, whole_images)
             return cls(folder / PARAMS, params, recipe, own, {}, rates, delta)
         if name not in params.recipes:
@@ -96,15 +102,24 @@ class Draft:
         if len(self.arms) < 2:
             raise UserError(f"--arms: {', '.join(self.arms)} alone; allowed: the control and one more, or more")
         for name, reason in self.left_out.items():
-            yield f"{name}: left out: {reason}"
+            yield f"The arm {name} is left out: {reason}"
+        yield "Times a few training steps and samples here …"
         prices = measured_prices(self.params, self.recipe.images, self.params.sampling)
         yield (
             f"A whole training of {self.recipe.images:,} images takes {hours(prices.training)} here, its score "
             f"{hours(prices.scoring)}, and the start of both {prices.start:.0f} s."
         )
-        found = proposed(list(self.arms), self.control, self.rates, self.delta, prices, limit)
-        yield f"{len(self.arms)} arms at {len(self.rates)} rates; simulated races:"
+        priced = PricedRace(tuple(self.arms), self.control, self.rates, self.delta, prices)
+        if priced.cheapest(limit) > limit.amount:
+            yield from smaller_races(priced, limit)
+        candidates = affordable(priced, limit)
+        size = f"{len(self.arms)} arms at {counted(self.rates)}"
+        yield f"Simulates races of {size}, to choose among {len(candidates)} plans …"
+        found = best_prospects(candidates, len(self.arms), lambda one: priced.price(one, limit), limit.amount)
         yield from table(found, prices, len(self.arms), limit)
+        yield (
+            "short: seeds at a share of the images; whole and finals: arms × seeds; fresh: seeds of winner and control."
+        )
         yield (
             "regret: FID above the best arm; near: within 5 % of it; better: races that show a better winner, with "
             "arms as far apart as on CIFAR-10, and half as far. One race of 24 claims a difference that is not there."
@@ -140,7 +155,10 @@ class Draft:
         return {"count": 10, "images": 32, "batch_size": batch_size} if SLOTS in self.arms else None
 
     def write(self) -> None:
-        """Write the section into the file; comments of the others stay. The file is left as it was if it is refused."""
+        """Write the section into the file, and lay the graphs next to it; comments of the other sections stay.
+
+        What is refused leaves the folder as it was.
+        """
         section = self.section()
         lines = in_lines(section, COMMENTS)
         for key, comments in (
@@ -154,6 +172,7 @@ class Draft:
         write(self.path, edited(self.path, {"race": lines}))
         try:
             read_raced(self.path.parent)
+            prepare(self.path.parent)
         except UserError:
             write(self.path, before)
             raise

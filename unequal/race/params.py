@@ -1,11 +1,24 @@
 """A params file of a race without the pipeline."""
 
-from unequal.settings.core import FRESH, Role
-from unequal.settings.params import Raced
+from pathlib import Path
+
+from unequal.settings.core import FRESH, Core, Role
+from unequal.settings.params import Params, Raced
+from unequal.settings.problems import read_whole
+from unequal.settings.strict import PARAMS, read_yaml
+
+#: Sections of the pipeline's file that a race does without.
+FURTHER = frozenset(Params.model_fields) - frozenset(Raced.model_fields)
 
 
 class RaceParams(Raced):
     """Sections of a race: those that a training and its score need."""
+
+    @classmethod
+    def read(cls, path: Path = PARAMS) -> Core:  # type: ignore[override]
+        """Read a race's file, or the pipeline's, which has further sections. Raises UserErrors."""
+        is_pipeline = 2 * len(FURTHER & read_yaml(path).keys()) > len(FURTHER)
+        return read_whole(Params if is_pipeline else cls, path)
 
     @property
     def roles(self) -> dict[str, Role]:

@@ -2,27 +2,28 @@
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from unequal.cli.architecture import network_of
-from unequal.cli.estimate import on_device, rates, start_seconds
+from unequal.cli.estimate import device_of, measured_rates, on_device, start_seconds
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost, training_flops
-from unequal.processes import threads
 from unequal.race.plan import Plan
 from unequal.race.showing import hours
-from unequal.race.simulation import Prospect, best_prospects, plans
+from unequal.race.simulation import Prospect, plans
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Raced
 
 #: Fall of ln(FID) with a doubling of the images: of a U-Net on CIFAR-10 at 8 pixels, in a pilot.
 FALL_PER_DOUBLING = 0.2
+#: Arms that lowered FID most in the league, the best first.
+PROMISING = ("min_snr", "info_noise", "logit_normal", "mode", "low_discrepancy")
+#: Arms of a small race, and the least share of the images of a whole training that is proposed.
+FEW_ARMS, SHORTEST = 4, 1 / 8
 UNITS = {"h": 3600.0, "min": 60.0, "d": 86400.0}
 
 
@@ -78,33 +79,119 @@ class Prices:
 def measured_prices(params: Raced, images: int, sampling: Sampling) -> Prices:
     """Time a few steps and passes, and reckon what whole trainings and their scores cost."""
     net = network_of(params)
-    device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
+    device = device_of(params)
     params = on_device(params, device)
     cost, schedule = count_cost(net), params.schedule.tables()
     calls = network_calls(sampling.solver, spaced_timesteps(sampling.steps, schedule, sampling.spacing))
-    with threads(params.runtime.threads):
-        speed = rates(params, net.to(device), device, compiled=False)
+    speed = measured_rates(params, net, device)
     samples = params.evaluation.samples * len(params.evaluation.seeds)
     training = training_flops(cost.macs, images) / speed.training[params.training.precision]
     return Prices(images, training, cost.macs * samples * len(calls) / speed.forward, 2 * start_seconds())
 
 
-def proposed(
-    arms: Sequence[str], control: str, rates: tuple[float, ...], delta: float, prices: Prices, budget: Budget
-) -> list[Prospect]:
-    """The most promising plans within a budget, the best first. Raises UserError where none fits."""
+@dataclass(frozen=True)
+class PricedRace:
+    """A race that was asked for, and what its trainings cost here."""
 
-    def price(plan: Plan) -> float:
-        return prices.price(plan, len(arms), budget)
+    arms: tuple[str, ...]
+    control: str
+    rates: tuple[float, ...]
+    delta: float
+    prices: Prices
 
-    candidates = plans(control, rates, delta, len(arms))
-    cheapest = min(map(price, candidates))
-    if cheapest > budget.amount:
-        raise UserError(
-            f"--budget: {budget.shown(budget.amount)}; the cheapest race of {len(arms)} arms at {len(rates)} rates "
-            f"takes {budget.shown(cheapest)}; raise it, name fewer --arms or --rates, or shorten race.recipe.images"
+    @property
+    def plans(self) -> list[Plan]:
+        """All plans for its arms and rates."""
+        return plans(self.control, self.rates, self.delta, len(self.arms))
+
+    def price(self, plan: Plan, budget: Budget) -> float:
+        """The price of a plan in the unit of a budget."""
+        return self.prices.price(plan, len(self.arms), budget)
+
+    def cheapest(self, budget: Budget) -> float:
+        """The price of the cheapest plan in the unit of a budget."""
+        return min(self.price(plan, budget) for plan in self.plans)
+
+    def of(self, count: int) -> "PricedRace":
+        """The same with so many arms: the control, and those that did best elsewhere."""
+        others = [arm for arm in self.arms if arm != self.control]
+        ranked = sorted(others, key=lambda arm: PROMISING.index(arm) if arm in PROMISING else len(PROMISING))
+        return replace(self, arms=(self.control, *ranked[: count - 1]))
+
+    @property
+    def at_one_rate(self) -> "PricedRace":
+        """The same at one learning rate, the recipe's own where it is among them."""
+        return replace(self, rates=(1.0,) if 1.0 in self.rates else self.rates[:1])
+
+    def shortened(self, share: float) -> "PricedRace":
+        """The same with a share of the images in each whole training."""
+        prices = replace(self.prices, images=round(share * self.prices.images), training=share * self.prices.training)
+        return replace(self, prices=prices)
+
+    def options(self, asked: "PricedRace") -> str:
+        """Options that turn another race into this one."""
+        words = []
+        if len(self.arms) < len(asked.arms):
+            words.append(f"--arms {','.join(arm for arm in self.arms if arm != self.control)}")
+        if self.rates != asked.rates:
+            words.append(f"--rates {','.join(f'{rate:g}' for rate in self.rates)}")
+        if self.prices.images != asked.prices.images:
+            words.append(f"--whole-images {self.prices.images}")
+        return " ".join(words)
+
+
+def counted(rates: Sequence[float]) -> str:
+    """Number of some learning rates."""
+    return "1 rate" if len(rates) == 1 else f"{len(rates)} rates"
+
+
+def affordable(asked: PricedRace, budget: Budget) -> list[Plan]:
+    """Plans within a budget. Raises UserError where there are none."""
+    if found := [plan for plan in asked.plans if asked.price(plan, budget) <= budget.amount]:
+        return found
+    raise UserError(
+        f"{'--images' if budget.in_images else '--budget'}: {budget.shown(budget.amount)}; the cheapest race of "
+        f"{len(asked.arms)} arms at {counted(asked.rates)} takes {budget.shown(asked.cheapest(budget))}; raise it, "
+        "name fewer --arms or --rates, or shorten trainings by --whole-images"
+    )
+
+
+def smaller_races(asked: PricedRace, budget: Budget) -> Iterator[str]:
+    """Lines on races within a budget, by the options that shrink the one that was asked for.
+
+    Arms stay that did best elsewhere, and trainings shrink to an eighth of their images at most.
+    """
+    found = shrunk(asked, budget)
+    if not found:
+        least = asked.of(2).at_one_rate.shortened(SHORTEST)
+        price = budget.shown(least.cheapest(budget))
+        yield f"The smallest race is that of {least.options(asked)}; it takes {price}."
+        return
+    yield f"What fits {budget.shown(budget.amount)}, by options added to this command; each line is one choice:"
+    for one in found:
+        size = f"{len(one.arms)} arms with the control, {counted(one.rates)}, {one.prices.images:,} images"
+        yield f"  {one.options(asked)}  ({size}: from {budget.shown(one.cheapest(budget))})"
+    if any(one.prices.images < asked.prices.images for one in found):
+        yield (
+            "A race of shorter trainings finds the recipe for that length; "
+            f"with {asked.prices.images:,} images another one may be best."
         )
-    return best_prospects(candidates, len(arms), price, budget.amount)
+
+
+def shrunk(asked: PricedRace, budget: Budget) -> list[PricedRace]:
+    """The largest races within a budget: of fewer arms, of one rate, of shorter trainings; else of all three."""
+    single, counts = asked.at_one_rate, range(len(asked.arms), 1, -1)
+    shares = [share / 16 for share in range(15, round(16 * SHORTEST) - 1, -1)]
+    few = single.of(FEW_ARMS)
+    kinds: list[list[Iterable[PricedRace]]] = [
+        [map(asked.of, counts[1:]), map(single.of, counts), map(asked.shortened, shares)],
+        [map(few.shortened, shares), map(single.of(2).shortened, shares)],
+    ]
+    for candidates in kinds:
+        fitting = [next((one for one in kind if one.cheapest(budget) <= budget.amount), None) for kind in candidates]
+        if found := [one for one in dict.fromkeys(fitting) if one is not None]:
+            return found
+    return []
 
 
 def worth_of(prospect: Prospect) -> float:

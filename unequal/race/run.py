@@ -12,6 +12,7 @@ from unequal.pipeline.params_files import read_params
 from unequal.pipeline.recording import is_changed, record_finished, stages_of
 from unequal.pipeline.sources import write_sources
 from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, standing_file
+from unequal.race.params import RaceParams
 from unequal.race.plan import Rung
 from unequal.race.results import read_done
 from unequal.settings.params import Raced
@@ -35,7 +36,8 @@ def race_of(folder: Path) -> Race:
 
 def read_raced(folder: Path) -> Raced:
     """A folder's params.yaml as a whole. Raises UserError where it is not sound, or is a comparison's."""
-    params = read_params(folder / PARAMS)
+    path = folder / PARAMS
+    params = read_params(path) if (folder / OWN).exists() else RaceParams.read(path)
     if not isinstance(params, Raced):
         raise UserError(
             f"{folder / PARAMS}: the settings of a comparison; allowed: those of the pipeline, or of a race"

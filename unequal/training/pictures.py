@@ -19,7 +19,6 @@ from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_ui
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.solvers import dpm_solver_2m
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.denoiser import Denoiser, Precision
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, noise_of
@@ -95,6 +94,8 @@ class Pictures:
         timesteps = spaced_timesteps(STEPS, schedule, "edm")
         decode = None
         if self.autoencoder is not None:
+            from unequal.latents.autoencoder import load_autoencoder  # its imports take seconds
+
             decode = load_autoencoder(self.autoencoder, denoiser.device, self.batch_size).decode
         parts = list[Tensor]()
         for ids in torch.arange(COUNT).split(self.batch_size):
