@@ -4,13 +4,14 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from params_files import DELETE, edited
 
-from unequal.comparison.run import LAID, SHARED, laid, prepare
+from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.settings.strict import read_yaml
@@ -113,3 +114,19 @@ def test_git_sees_nothing_that_was_laid(nested: bool, tmp_path: Path) -> None:
     (folder / "dvc.lock").touch()
     seen = git(["git", "status", "--porcelain", "--untracked-files=all"]).stdout
     assert seen.split() == ["??", str((folder / "params.yaml").relative_to(tmp_path))]
+
+
+def test_an_engine_finds_a_relative_folder_from_another_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[list[str]] = []
+
+    def started(words: list[str], **options: Any) -> Any:
+        calls.append(words)
+        return SimpleNamespace(wait=lambda: 0)
+
+    monkeypatch.setattr("unequal.comparison.run.subprocess.Popen", started)
+    run_engine(Path("tries/mine"), "snakemake", 1)
+    (words,) = calls
+    assert str(tmp_path / "tries/mine") in words

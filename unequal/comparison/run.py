@@ -105,7 +105,7 @@ def run_engine(
         UserError: the engine ended with an error.
     """
     if engine == "snakemake":
-        words = command(ROOT, folder, "--cores", str(cores), *(["-n"] if dry_run else []), *targets)
+        words = command(ROOT, folder.resolve(), "--cores", str(cores), *(["-n"] if dry_run else []), *targets)
         where = ROOT
     else:
         stages = [target for target in targets if target != "check_params"] + ([] if graph is None else [str(graph)])

@@ -89,7 +89,9 @@ class Draft:
         if recipe.optimizer.decay == "constant":
             recipe = recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"decay": "cosine"})})
         fits, left_out = fitting(recipe, params.schedule, params.training.batch_size)
-        return cls(folder / PARAMS, params, recipe, chosen(arms, fits, left_out), left_out, rates, delta)
+        return cls(
+            folder / PARAMS, params, recipe, chosen(arms, fits, left_out), {} if arms else left_out, rates, delta
+        )
 
     @property
     def control(self) -> str:
