@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from unequal.comparison.figures import WIDTH
 from unequal.comparison.judgement import Family
@@ -201,14 +202,14 @@ def border_rows(shown: Sequence[Border], results: ComparisonResults, schedule: F
 PANEL = 2.3
 #: Whether images go by timesteps → colour, text, and how far it is moved aside, in λ.
 KINDS = {
-    False: (INK, "as many images each, against {joint}", -0.06),
-    True: (RED, "images by timesteps, against as many each", 0.06),
+    False: (INK, "equal images for both experts, against {joint}", -0.06),
+    True: (RED, "images in proportion to timesteps, against equal images", 0.06),
 }
 CAPTION = (
     "Change of every endpoint over λ = ln SNR of the boundary, falling towards the noise, with its 95 % interval; "
-    "below the line is better, shaded: within δ. Dark: two experts that see as many images each, against {joint}. Red: "
-    "the same boundary with images in proportion to timesteps, against the dark one at the same λ, which tells what "
-    "sharing them out so does. Dotted: where Wan 2.2 hands over."
+    "below the line is better, shaded: within δ. Dark: two experts with equal images, against {joint}. Red: the same "
+    "boundary with images in proportion to timesteps, against the dark one at the same λ. Dotted: where Wan 2.2 hands "
+    "over."
 )
 
 
@@ -227,7 +228,7 @@ def draw_sweep(figure: Figure, families: Sequence[Family], results: ComparisonRe
         axes.axhspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
         axes.axhline(0, color=SOFT, linewidth=1)
         for boundary in WAN.values():
-            axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":")
+            axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":", label="Wan 2.2's boundaries")
         for kind, (ink, text, aside) in KINDS.items():
             kindred = [one for one in shown if one.by_timesteps == kind and one.name in compared]
             points = [(one.log_snr, family.verdicts[compared[one.name]]) for one in kindred]
@@ -239,9 +240,11 @@ def draw_sweep(figure: Figure, families: Sequence[Family], results: ComparisonRe
                 axes.errorbar(places, middles, bars, color=ink, label=name, marker="o", markersize=4, linewidth=1.2)
         axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
         axes.set_ylabel("change in %")
-    panels[0].legend(loc="best")
+    handles, texts = panels[0].get_legend_handles_labels()
+    key = dict(zip(texts, handles, strict=True)) | {"within δ: the same": Patch(color=PALE)}
+    figure.legend(key.values(), key.keys(), loc="outside lower center", ncols=2)
     panels[0].invert_xaxis()
-    panels[-1].set_xlabel("λ of the boundary")
+    panels[-1].set_xlabel("λ = ln SNR of the boundary (left: data, right: noise)")
 
 
 class Settings(ReportSettings):

@@ -238,12 +238,16 @@ def errors(figure: Figure, results: ComparisonResults, heads: Sequence[Heads], a
         for head in HEADS:
             ratio_curve(axes, middle, curves[head], results.curves(alone["epsilon"]), head)
         axes.axhline(1, color=INK, linewidth=1)
-        log_scale(axes, "{:g} ×")
         axes.set_ylim(*LIMITS)
+        log_scale(axes, "{:g} ×")
         log_timesteps(axes, timesteps)
         axes.set_title(source, loc="left", fontsize=10)
     for axes in list(grid.flat)[len(sources) :]:
         axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("loss of ε over that\nof the network of ε")
+    for axes in list(grid.flat)[len(sources) - 2 : len(sources)]:
+        axes.tick_params(labelbottom=True)
     grid[0, 0].legend(loc="upper left")
 
 
@@ -265,6 +269,7 @@ def winners(figure: Figure, heads: Sequence[Heads], timesteps: int) -> None:
             axes.set_ylim(0, 1)
             axes.grid(False)
             axes.set_title(f"{label(one.arm)}, {text}", loc="left", fontsize=10)
+        row[0].set_ylabel("share of images")
     handles, texts = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside upper right", ncols=len(HEADS))
 

@@ -15,7 +15,8 @@ from PIL import Image
 from unequal.errors import UserError
 from unequal.files import write_npz
 from unequal.measures.loss_profile import relative_change
-from unequal.report.drawing import ForestRow, binned, forest_plot, log_bins, save
+from unequal.report.drawing import binned, log_bins, log_scale, prefixed, save
+from unequal.report.forest import ForestRow, forest_plot
 from unequal.report.heads import head_wins, read_wins
 from unequal.report.pipeline_pictures import (
     binned_ratio,
@@ -128,6 +129,36 @@ def test_a_forest_plot_holds_changes_intervals_and_verdicts() -> None:
     assert np.array(ends) == pytest.approx(np.array([[row.low, row.high] for row in rows]))
     assert [text.get_text() for text in axes.texts] == ["better", "undecided"]
     assert points[0].get_markerfacecolor() != points[1].get_markerfacecolor() == "white"
+
+
+def test_an_outlier_does_not_stretch_a_forest_plot() -> None:
+    """Its arrow stands at the edge with the number, and a key explains every kind of mark."""
+    usual = [ForestRow(f"row {n}", -0.02, -0.03, -0.01, "better", detectable=0.015) for n in range(4)]
+    outlier = ForestRow("outlier", 31.1, 29, 33, "worse")
+    figure = drawn(partial(forest_plot, rows=[*usual, outlier], delta=0.01))
+    axes = figure.axes[0]
+    assert np.expm1(axes.get_xlim()[1]) < 0.05
+    assert [line.get_marker() for line in axes.get_lines()].count(">") == 1
+    assert "+3,110 %" in [text.get_text() for text in axes.texts]
+    key = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert key == ["better", "worse", "within δ: the same", "least change that this study detects"]
+
+
+@pytest.mark.parametrize("limits", [(0.5, 4), (0.9, 1.5), (0.01, 30), (1, 9)])
+def test_numbers_of_a_log_axis_do_not_overlap(limits: tuple[float, float]) -> None:
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.set_ylim(*limits)
+        log_scale(axes, "{:g} ×")
+
+    (axes,) = drawn(draw).axes
+    places = axes.transData.transform([(0, tick) for tick in axes.get_yticks() if limits[0] <= tick <= limits[1]])[:, 1]
+    assert len(places) > 2
+    assert np.diff(places).min() > 10 / 72 * axes.figure.dpi  # a line of text of 10 points
+
+
+def test_small_numbers_have_no_prefix() -> None:
+    assert [prefixed(value) for value in (0.8, 1.2, 1.8e12)] == ["0.8", "1.2", "1.8 T"]
 
 
 def test_wins_of_heads_are_drawn_as_shares_of_each_bin(tmp_path: Path) -> None:

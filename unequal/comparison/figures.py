@@ -1,6 +1,7 @@
 """A study's pictures: every comparison with its interval, and where in time arms differ."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,19 @@ from matplotlib.figure import Figure
 
 from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults
+from unequal.comparison.settings import Contrast
 from unequal.comparison.speed import curve_of
 from unequal.comparison.tables import NAMES, against
-from unequal.report.drawing import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
+from unequal.report.drawing import INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps
 from unequal.report.effective_weighting import COLOURS
+from unequal.report.forest import ForestRow, forest_key, forest_panel
 from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.statistics.verdicts import BETTER, SAME, WORSE, Verdict
 
 #: Of arms, but for the control once more, which is grey.
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
-WORD_COLOURS, OTHER = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}, "#5f6f7a"
 #: Inches of a row of a comparison, and of what stands around a panel.
-ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
+ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
 
 
 def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Drawing]:
@@ -31,10 +32,11 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
         Drawing(
             "comparisons",
             (WIDTH, len(families) * (AROUND + ROW * rows)),
-            lambda figure: comparisons(figure, families, results),
+            lambda figure: comparisons(figure, families, results.plan.repeated),
             "Arms against their controls",
-            "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Dotted: the least "
-            "change that so many blocks show in four of five studies. Grey, below: the control trained once more.",
+            "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Gold: the least change "
+            "that so many blocks show in four of five studies. Last row: the control trained once more. An arrow "
+            "stands for what lies beyond the axis, with its number.",
         ),
         Drawing(
             "curves",
@@ -88,33 +90,27 @@ def path(axes: Axes, results: ComparisonResults, endpoint: str) -> None:
     axes.legend(loc="best", ncols=2)
 
 
-def comparisons(figure: Figure, families: Sequence[Family], results: ComparisonResults) -> None:
-    """A panel an endpoint, a row a comparison."""
-    again = results.plan.repeated
+def comparisons(figure: Figure, families: Sequence[Family], again: Contrast) -> None:
+    """A panel an endpoint, a row a comparison; the control trained once more is the last."""
     panels = np.atleast_1d(figure.subplots(len(families), 1))
-    for axes, family in zip(panels, families, strict=True):
-        names = [against(one.arm, one.control) for one in family.verdicts]
-        rows = [*family.verdicts.values(), family.repeated]
-        axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
-        axes.axvline(0, color=SOFT, linewidth=1)
-        for place, finding in enumerate(rows):
-            checked = place == len(family.verdicts)
-            interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, OTHER))
-        drawn = axes.get_xlim()
-        for edge in (sign * one for one in {*family.visible.values()} - {np.inf} for sign in (-1, 1)):
-            axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
-        axes.set_xlim(drawn)  # keep the intervals visible where a pilot detects little
-        axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.grid(axis="y", visible=False)
+    drawn = [[*map(partial(forest_row, family), family.verdicts), check_row(family, again)] for family in families]
+    for axes, family, rows in zip(panels, families, drawn, strict=True):
+        forest_panel(axes, rows, family.delta, "change (left: lower, better)")
         axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
-        axes.set_xlabel("change in %")
+    forest_key(figure, drawn, banded=True)
 
 
-def interval(axes: Axes, place: int, finding: Verdict, ink: str) -> None:
-    """A change with its interval."""
-    axes.plot([100 * finding.low, 100 * finding.high], [place, place], color=ink, linewidth=2)
-    axes.plot(100 * finding.change, place, "o", color=ink, markersize=5)
+def forest_row(family: Family, one: Contrast) -> ForestRow:
+    """A planned comparison with its verdict and what the study can detect of it."""
+    found, detectable = family.verdicts[one], family.visible[one]
+    shown = detectable if np.isfinite(detectable) else None
+    return ForestRow(against(one.arm, one.control), found.change, found.low, found.high, found.word, shown)
+
+
+def check_row(family: Family, again: Contrast) -> ForestRow:
+    """The control trained once more, where nothing should differ."""
+    found = family.repeated
+    return ForestRow(f"{against(again.arm, again.control)} (check)", found.change, found.low, found.high, found.word)
 
 
 def curves(figure: Figure, results: ComparisonResults) -> None:

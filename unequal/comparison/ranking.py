@@ -9,14 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unequal.comparison.confirmation import standings
-from unequal.comparison.figures import OTHER, ROW, WIDTH, WORD_COLOURS, interval
+from unequal.comparison.figures import ROW, WIDTH, forest_row
 from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.comparison.settings import Contrast
 from unequal.comparison.tables import NAMES
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.drawing import INK, PALE, SOFT
+from unequal.report.drawing import INK
 from unequal.report.effective_weighting import EffectiveWeighting, effective_weighting, learned_by
+from unequal.report.forest import forest_key, forest_rows
 from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.page import Drawing, Table
 from unequal.settings.recipe import Recipe
@@ -110,15 +111,14 @@ class Ranking:
         left, *panels = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios)
         ridges(left, [self.weights[arm] for arm in self.arms], self.schedule)
         for axes, family in zip(panels, self.families, strict=True):
-            axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
-            axes.axvline(0, color=SOFT, linewidth=1)
-            for place, arm in enumerate(self.arms):
-                verdict = family.verdicts.get(Contrast(arm=arm, control=self.control))
-                if verdict is not None:
-                    interval(axes, place, verdict, WORD_COLOURS.get(verdict.word, OTHER))
+            contrasts = {place: Contrast(arm=arm, control=self.control) for place, arm in enumerate(self.arms)}
+            rows = [(place, forest_row(family, one)) for place, one in contrasts.items() if one in family.verdicts]
+            forest_rows(axes, rows, family.delta, ticks=2)
             axes.set_title(NAMES[family.endpoint].replace(", ", ",\n"), loc="left", fontsize=8)
-            axes.set_xlabel("change in %")
-            axes.grid(axis="y", visible=False)
+            axes.set_xlabel("change")
+        forest_key(
+            figure, [[forest_row(family, one) for one in family.verdicts] for family in self.families], banded=True
+        )
         left.set_yticks(range(len(self.arms)), [label(arm) for arm in self.arms])
         left.set_ylim(len(self.arms) - 0.4, -1.0)
 

@@ -15,7 +15,8 @@ from unequal.race.claim import LOOK
 from unequal.race.findings import Standing, called
 from unequal.race.plan import CONFIRM, FINALS, FURTHER, SHORT, WHOLE, whole_results
 from unequal.race.standing import best_of_arms, means
-from unequal.report.drawing import INK, RED, ForestRow, colour, forest_plot, forest_size, log_scale, picture_grid
+from unequal.report.drawing import INK, RED, colour, log_scale, picture_grid
+from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, with_prefix
 from unequal.report.page import Drawing
 from unequal.statistics.verdicts import LEVEL

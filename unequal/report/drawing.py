@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from unequal.files import write_bytes
@@ -79,7 +79,8 @@ LABEL_SHIFTS = [
 ]
 #: A name nearer than this needs no line.
 NEAR = 17
-FINE_TICKS = (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+#: Of a log scale that spans at least so much → numbers that are written in each decade, the first that applies.
+LOG_TICKS = {10: (1, 2, 5), 2.5: (1, 1.5, 2, 3, 4, 5, 7), 0: (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)}
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
@@ -152,12 +153,17 @@ def log_timesteps(axes: Axes, timesteps: int) -> None:
 
 
 def log_scale(axes: Axes, form: str) -> None:
-    """A log scale of y with plain numbers at 1, 2 and 5 of each decade, at more where what is drawn spans less."""
+    """A log scale of y with plain numbers at 1, 2 and 5 of each decade, at more where the present limits span less."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else FINE_TICKS))
+    axes.yaxis.set_major_locator(LogLocator(subs=next(ticks for span, ticks in LOG_TICKS.items() if high > span * low)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def prefixed(value: float, _: int | None = None) -> str:
+    """A tick's number with an SI prefix from a thousand on, plain below: 0.8 is no `800 m`."""
+    return EngFormatter(sep=" ")(value) if abs(value) >= 1000 else f"{value:g}"
 
 
 def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names: Sequence[tuple[str, str]]) -> None:
@@ -204,66 +210,6 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
 def inside(box: Bbox, frame: Bbox) -> bool:
     """Whether a box lies within another."""
     return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-
-
-class ForestRow(NamedTuple):
-    """A comparison in a forest plot: a relative change with its 95 % interval, all as shares, and its verdict."""
-
-    name: str
-    change: float
-    low: float
-    high: float
-    verdict: str = ""
-
-
-def forest_size(rows: int) -> tuple[float, float]:
-    """Inches of a forest plot with so many rows."""
-    return 8.4, 0.36 * rows + 1.1
-
-
-def forest_plot(figure: Figure, rows: Sequence[ForestRow], delta: float | None = None, text: str = "change") -> None:
-    """Changes with their intervals, one below another: a zero line, a band of equivalence, verdicts at the right.
-
-    Places are logarithms of the ratio, so that a halving and a doubling lie equally far from zero; ticks are per cent.
-
-    Args:
-        figure: to draw on.
-        rows: from top to bottom.
-        delta: half of the band's width in ln ratio; None: there is no band.
-        text: what changes, for the axis.
-    """
-    axes = figure.subplots()
-    ends = np.log1p([[row.low, row.high] for row in rows])
-    limit = 1.08 * max(float(np.abs(ends).max()), 1.5 * (delta or 0.0), 0.005)
-    if delta is not None:
-        axes.axvspan(-delta, delta, color=PALE, linewidth=0, zorder=0)
-    axes.axvline(0, color=INK, linewidth=1)
-    for place, (row, (low, high)) in enumerate(zip(rows, ends, strict=True)):
-        clear = low > 0 or high < 0
-        axes.plot([low, high], [place, place], color=INK if clear else SOFT, linewidth=2, solid_capstyle="butt")
-        face = INK if clear else "white"
-        axes.plot(np.log1p(row.change), place, "o", color=INK if clear else SOFT, markerfacecolor=face, markersize=6)
-        axes.text(1.015, place, row.verdict, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
-    axes.set_xlim(-limit, limit)
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    ticks = percent_ticks(limit)
-    axes.set_xticks(np.log1p(ticks), [f"{100 * tick:+.3g} %".replace("-", "−") if tick else "0" for tick in ticks])
-    axes.set_xlabel(f"{text} (left: lower)")
-    axes.grid(False, axis="y")
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-
-
-def percent_ticks(limit: float) -> np.ndarray:
-    """Relative changes to mark on an axis of ln ratio from −limit to limit: round shares, or powers of two if wide."""
-    if limit > np.log(2):
-        most = int(limit / np.log(2))
-        step = 1 + most // 4
-        powers = np.arange(step, most + 1, step)
-        return 2.0 ** np.concatenate([-powers[::-1], [0], powers]) - 1
-    marks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(np.expm1(-limit), np.expm1(limit))
-    return np.asarray([mark for mark in marks if mark > -1 and abs(np.log1p(mark)) <= limit])
 
 
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import FuncFormatter
 
 from unequal.measures.loss_profile import endpoints
 from unequal.report.comparisons import (
@@ -21,14 +21,13 @@ from unequal.report.comparisons import (
 )
 from unequal.report.drawing import (
     PALE,
-    ForestRow,
     colour,
-    forest_plot,
-    forest_size,
     log_scale,
     picture_grid,
     place_labels,
+    prefixed,
 )
+from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, plus_minus, signed, with_prefix
 from unequal.report.page import Drawing, Table
 from unequal.report.pipeline_tables import reference_rows
@@ -229,7 +228,7 @@ def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], 
     if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
         log_scale(axes, "{:g}")
     axes.margins(x=0.16, y=0.14)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel(text)
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import FuncFormatter
 
 from unequal.artifacts.profiles import TrainingCurve
 from unequal.artifacts.timestep_files import GroupTable
@@ -30,6 +30,7 @@ from unequal.report.drawing import (
     log_timesteps,
     picture_grid,
     place_labels,
+    prefixed,
     slot_bands,
 )
 from unequal.report.formatting import label
@@ -152,7 +153,7 @@ def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: st
     if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
         log_scale(axes, "{:g}")
     axes.margins(x=0.16, y=0.14)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel(text)
     axes.set_ylabel("FID (lower is better)")
     points = [(place, one.fid, one.fid_sd or 0.0) for place, one in zip(x, variants, strict=True)]
@@ -195,8 +196,7 @@ def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray]) -> None:
 
 def progress_rows(figure: Figure, progress: Mapping[int, np.ndarray]) -> None:
     """Samples from the same noise during a training: a row a number of images seen, a column a noise."""
-    named = EngFormatter(sep=" ")
-    picture_grid(figure, {f"{named(images)} images": drawn for images, drawn in progress.items()})
+    picture_grid(figure, {f"{prefixed(images)} images": drawn for images, drawn in progress.items()})
 
 
 def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> None:
@@ -209,7 +209,7 @@ def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> N
         named.add(model)
         axes.plot(one.images, one.losses, color=colour(model), linewidth=1.2, label=text)
     axes.set_yscale("log")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel("images of the training")
     axes.set_ylabel("training loss")
     axes.legend(loc="upper right", ncols=3)

@@ -120,7 +120,8 @@ def over_calls(figure: Figure, found: Found) -> None:
         axes.minorticks_off()
         axes.set_title(label(solver), loc="left", fontsize=10)
         axes.set_xlabel("calls of the network")
-        axes.legend(loc="best", fontsize=7)
+    # The last panel has all lines; a key outside covers none of them.
+    figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     panels[0].set_ylabel("FID (lower is better)")
 
 
@@ -139,7 +140,7 @@ def main(run: Run, settings: Settings) -> None:
     confirmed = on_fresh_bases(found, again)
     calls = Drawing(
         "calls",
-        (1.2 * WIDTH, 4.2),
+        (1.2 * WIDTH, 4.7),
         partial(over_calls, found=found),
         "FID over calls of the network",
         "Geometric mean of FID over blocks, points single bases; both axes are logarithmic. Lower is better.",

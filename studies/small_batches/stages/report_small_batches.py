@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from studies.small_batches.findings import Estimate, Gradients, Retrained, read_gradients, read_retrained
 from studies.small_batches.params import Retraining
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.files import rounded
 from unequal.pipeline.stage import Run, stage
+from unequal.report.drawing import SOFT
 from unequal.report.formatting import label, percent
 from unequal.report.page import Drawing, Table
 from unequal.settings.strict import key
 from unequal.training.gradient_meter import METRICS
 
-METRIC_NAMES = {"raw": "as they are", "adam": "as Adam sees them"}
+METRIC_NAMES = {"raw": "as they are", "adam": "as Adam scales them"}
 SHARES = {
     "between_share": "of the variance between timesteps",
     "variance_slots": "variance of stratified batches",
@@ -30,8 +33,8 @@ GRADIENT_NOTE = (
     "between the mean gradients of cells that slots are cut into. Variances of samplers are shares of that of uniform "
     "batches of as many images. Pairs of slots: those whose mean gradients' cosine, free of the bias of noise, lies "
     "below or above 0 by its 95 % interval over blocks; of pairs that are at right angles, 2.5 % are counted on either "
-    "side. In a block: those that do so by that block's own error. As Adam sees them: scaled so that a negative cosine "
-    "means that Adam's step for the one slot raises the other's loss, in first order."
+    "side. In a block: those that do so by that block's own error. As Adam scales them: a negative "
+    "cosine means that Adam's step for the one slot raises the other's loss, in first order."
 )
 RETRAINED_NOTE = (
     "Relative change of each slot's held-out loss, mean over blocks ± its standard error, by training the end on with "
@@ -156,10 +159,13 @@ def cosines(figure: Figure, found: Sequence[Gradients]) -> None:
             pairs = one.cosines(len(one.images) - 1, metric)
             count = one.values(-1, metric, "cosines").shape[1]
             table = {cell: found for (i, j), found in pairs.items() for cell in ((i, j), (j, i))}
-            matrix(axes, table, (count, count), 1.0)
+            shades = matrix(axes, table, (count, count), "RdBu", Normalize(-100, 100))
+            for i, k in ((i, k) for i in range(count) for k in range(count) if i != k and (i, k) not in table):
+                axes.text(k, i, "–", ha="center", va="center", color=SOFT)
             axes.set_title(f"{label(one.arm)}: gradients {METRIC_NAMES[metric]}", loc="left", fontsize=10)
             axes.set_yticks(range(count), [str(number) for number in range(1, count + 1)])
             axes.set_ylabel("slot")
+    colour_key(figure, shades, panels, "cosine in hundredths; –: lost in noise")
 
 
 def changes(figure: Figure, found: Sequence[Retrained]) -> None:
@@ -168,30 +174,45 @@ def changes(figure: Figure, found: Sequence[Retrained]) -> None:
     tables = [
         {(i, k): cell for i, way in enumerate(one.ways) for k, cell in enumerate(one.slots(way))} for one in found
     ]
-    bound = max(abs(cell.mean) for table in tables for cell in table.values())
+    bound = 100 * max(abs(cell.mean) for table in tables for cell in table.values())
+    # Linear up to 1 %: one large change does not leave all others white.
+    norm = SymLogNorm(1, vmin=-bound, vmax=bound)
     for one, table, axes in zip(found, tables, panels, strict=True):
         ways, count = one.ways, 1 + max(k for _, k in table)
-        matrix(axes, table, (len(ways), count), -bound)
-        axes.set_yticks(range(len(ways)), list(map(label, ways)))
-        axes.set_title(f"{label(one.arm)}, trained on", loc="left", fontsize=10)
+        shades = matrix(axes, table, (len(ways), count), "RdBu_r", norm)
+        axes.set_yticks(
+            range(len(ways)), [f"{label(way)} alone" if way.startswith("slot_") else label(way) for way in ways]
+        )
+        axes.set_title(f"{label(one.arm)}, trained further on", loc="left", fontsize=10)
+    colour_key(figure, shades, panels, "change of the slot's loss in %; bold: its 95 % interval excludes 0")
 
 
-def matrix(axes: Axes, table: dict[tuple[int, int], Estimate], shape: tuple[int, int], bound: float) -> None:
-    """Estimates as hundredths; those above 0 are blue where the bound is above 0, else red."""
+def matrix(
+    axes: Axes, table: dict[tuple[int, int], Estimate], shape: tuple[int, int], colours: str, norm: Normalize
+) -> AxesImage:
+    """Estimates as hundredths in coloured cells."""
     means = np.full(shape, np.nan)
     for place, one in table.items():
-        means[place] = one.mean
-    colours = "RdBu" if bound > 0 else "RdBu_r"
-    axes.imshow(means, cmap=colours, vmin=-abs(bound), vmax=abs(bound), aspect="auto")
+        means[place] = 100 * one.mean
+    shades = axes.imshow(means, cmap=colours, norm=norm, aspect="auto")
     for (i, k), one in table.items():
-        pale = abs(one.mean) > 0.7 * abs(bound)
-        text = f"{100 * one.mean:+.{0 if abs(one.mean) >= 0.1 else 1}f}\n± {100 * one.stderr:.1f}".replace("-", "−")
-        weight, ink = "bold" if one.side else "normal", "white" if pale else "#222222"
+        dark = abs(float(norm(means[i, k])) - 0.5) > 0.36
+        text = f"{means[i, k]:+.{0 if abs(one.mean) >= 0.1 else 1}f}\n± {100 * one.stderr:.1f}".replace("-", "−")
+        weight, ink = "bold" if one.side else "normal", "white" if dark else "#222222"
         axes.text(k, i, text, ha="center", va="center", fontsize=7.5, color=ink, fontweight=weight)
     axes.set_xticks(range(shape[1]), [str(number) for number in range(1, shape[1] + 1)])
     axes.set_xlabel("slot (1: data, last: noise)")
     axes.grid(False)
     axes.tick_params(length=0)
+    return shades
+
+
+def colour_key(figure: Figure, shades: AxesImage, panels: np.ndarray, text: str) -> None:
+    """Colour bar below all panels."""
+    bar = figure.colorbar(shades, ax=panels, location="bottom", aspect=60, pad=0.02)
+    bar.set_label(text)
+    bar.ax.xaxis.set_major_formatter(lambda value, _: f"{value:+.0f}".replace("-", "−") if value else "0")
+    bar.outline.set_visible(False)
 
 
 class Settings(ReportSettings):

@@ -1,0 +1,165 @@
+"""Forest plots: relative changes with their intervals, one below another, on one kind of axis everywhere."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
+from unequal.report.formatting import signed
+from unequal.statistics.verdicts import BETTER, SAME, WORSE
+
+#: Verdict → colour; every other row is grey.
+COLOURS = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}
+#: The axis ends at the farthest row that reaches at most so many times as far as the middle one; others are cut.
+FARTHEST = 4.0
+
+
+class ForestRow(NamedTuple):
+    """A comparison in a forest plot.
+
+    Attributes:
+        name: left of it.
+        change, low, high: relative change with its 95 % interval, all as shares.
+        verdict: right of it.
+        detectable: the least change, in ln ratio, that the study can detect; None: not marked.
+    """
+
+    name: str
+    change: float
+    low: float
+    high: float
+    verdict: str = ""
+    detectable: float | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Interval in ln ratio."""
+        low, high = np.log1p([self.low, self.high]).tolist()
+        return low, high
+
+    @property
+    def ink(self) -> str:
+        """Colour: the verdict's, else dark where the interval excludes zero."""
+        named = COLOURS.get(self.verdict)
+        return named or (SOFT if self.verdict or not self.excludes_zero else INK)
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies on one side of zero."""
+        return self.low > 0 or self.high < 0
+
+
+def forest_size(rows: int) -> tuple[float, float]:
+    """Inches of a forest plot with so many rows."""
+    return 8.4, 0.36 * rows + 1.5
+
+
+def forest_plot(figure: Figure, rows: Sequence[ForestRow], delta: float | None = None, text: str = "change") -> None:
+    """Draw rows from top to bottom, with verdicts at the right and a key below.
+
+    Args:
+        figure: to draw on.
+        rows: from top to bottom.
+        delta: half of the band's width in ln ratio; None: there is no band.
+        text: what changes, for the axis.
+    """
+    forest_panel(figure.subplots(), rows, delta, f"{text} (left: lower)")
+    forest_key(figure, [rows], banded=delta is not None)
+
+
+def forest_panel(axes: Axes, rows: Sequence[ForestRow], delta: float | None, text: str) -> None:
+    """Draw one panel with names and verdicts next to its rows."""
+    forest_rows(axes, list(enumerate(rows)), delta)
+    for place, row in enumerate(rows):
+        axes.text(1.015, place, row.verdict, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlabel(text)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def forest_rows(axes: Axes, rows: Sequence[tuple[int, ForestRow]], delta: float | None, ticks: int = 6) -> None:
+    """Draw intervals at their places, a zero line and a band of equivalence.
+
+    Positions are logarithms of the ratio, so that a halving and a doubling lie equally far from zero. Ticks are per
+    cent.
+    """
+    limit = axis_limit([row for _, row in rows], delta)
+    if delta is not None:
+        axes.axvspan(-delta, delta, color=PALE, linewidth=0, zorder=0)
+    axes.axvline(0, color=INK, linewidth=1)
+    for place, row in rows:
+        draw_row(axes, place, row, limit)
+        if row.detectable is not None:
+            shown = [side * row.detectable for side in (-1, 1) if row.detectable < limit]
+            axes.plot(shown, [place] * len(shown), "|", color=GOLD, markersize=11, markeredgewidth=1.4, zorder=1)
+    axes.set_xlim(-limit, limit)
+    marks = percent_ticks(limit, ticks)
+    axes.set_xticks(np.log1p(marks), [f"{100 * mark:+.3g} %".replace("-", "−") if mark else "0" for mark in marks])
+    axes.grid(False, axis="y")
+
+
+def axis_limit(rows: Sequence[ForestRow], delta: float | None) -> float:
+    """Where the axis ends, in ln ratio: rows that reach much farther than the middle one do not stretch it."""
+    reach = np.array([max(map(abs, row.ends)) for row in rows] or [0.0])
+    usual = reach[reach <= FARTHEST * max(float(np.median(reach)), delta or 0.0)]
+    farthest = usual if len(usual) else reach
+    return 1.12 * max(float(farthest.max()), 1.5 * (delta or 0.0), 0.005)
+
+
+def draw_row(axes: Axes, place: int, row: ForestRow, limit: float) -> None:
+    """Draw an interval; what lies beyond the axis is an arrow at its edge, with the number."""
+    (low, high), middle = row.ends, float(np.log1p(row.change))
+    edge, ink = 0.985 * limit, row.ink
+    axes.plot(np.clip([low, high], -edge, edge), [place, place], color=ink, linewidth=2, solid_capstyle="butt")
+    face = ink if row.excludes_zero else "white"
+    if abs(middle) < edge:
+        axes.plot(middle, place, "o", color=ink, markerfacecolor=face, markersize=6)
+    for side, end, value in ((-1, low, row.low), (1, high, row.high)):
+        beyond = side * middle >= edge
+        if side * end > edge or beyond:
+            axes.plot(side * edge, place, "<" if side < 0 else ">", color=ink, markersize=7, clip_on=False)
+            number = f"{signed(100 * (row.change if beyond else value))} %"
+            style: dict[str, Any] = {"ha": "left" if side < 0 else "right", "fontsize": 8, "color": ink}
+            text = number if beyond else f"to {number}"
+            axes.text(side * 0.96 * limit, place - 0.1, text, va="bottom", **style)
+
+
+def forest_key(figure: Figure, panels: Sequence[Sequence[ForestRow]], banded: bool) -> None:
+    """Explain colours, markers and lines below the panels; only those that are drawn."""
+    rows = [row for one in panels for row in one]
+    dot: dict[str, Any] = {"marker": "o", "markersize": 6, "linewidth": 2}
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=ink, label=word, **dot)
+        for word, ink in COLOURS.items()
+        if any(row.verdict == word for row in rows)
+    ]
+    if any(row.ink == INK and row.verdict != SAME for row in rows):
+        handles.append(Line2D([], [], color=INK, label="interval excludes 0", **dot))
+    if any(row.ink == SOFT for row in rows):
+        other = "no verdict either way" if len(handles) and rows[0].verdict else "interval includes 0"
+        handles.append(Line2D([], [], color=SOFT, markerfacecolor="white", label=other, **dot))
+    if banded:
+        handles.append(Patch(color=PALE, label="within δ: the same"))
+    if any(row.detectable is not None for row in rows):
+        mark: dict[str, Any] = {"color": GOLD, "marker": "|", "linestyle": "", "markersize": 11}
+        handles.append(Line2D([], [], label="least change that this study detects", **mark))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3 if len(handles) > 4 else len(handles) or 1)
+
+
+def percent_ticks(limit: float, count: int = 6) -> np.ndarray:
+    """Relative changes to mark on an axis of ln ratio from −limit to limit: round shares, or powers of two if wide."""
+    if limit > np.log(2):
+        most = int(limit / np.log(2))
+        step = 1 + most // max(1, count // 2)
+        powers = np.arange(step, most + 1, step)
+        return 2.0 ** np.concatenate([-powers[::-1], [0], powers]) - 1
+    marks = MaxNLocator(count, steps=[1, 2, 5, 10]).tick_values(np.expm1(-limit), np.expm1(limit))
+    return np.asarray([mark for mark in marks if mark > -1 and abs(np.log1p(mark)) <= limit])
