@@ -34,7 +34,7 @@ LIMITS: dict[str, int] = {
     "sampling.batch_size": 32,
     "evaluation.kid_subset": 16,
     "evaluation.samples": 64,
-    "extractor.images": 25_600,
+    "extractor.images": 128_000,  # features that have learned too little are refused
     "training.log_every": 10,
     "training.pictures": 1,
     "training.checkpoint_every": 50,
