@@ -225,7 +225,7 @@ def drawings(results: ComparisonResults, heads: Sequence[Heads], alone: Mapping[
 
 def errors(figure: Figure, results: ComparisonResults, heads: Sequence[Heads], alone: Mapping[str, str]) -> None:
     """A panel for networks of one head, and one for each of three."""
-    sources = {"alone": {head: results.curves(arm) for head, arm in alone.items()}} | {
+    sources = {"networks of one prediction": {head: results.curves(arm) for head, arm in alone.items()}} | {
         f"heads of {label(one.arm)}": {head: one.curve(place) for place, head in enumerate(HEADS)} for one in heads
     }
     first, timesteps = (

@@ -45,7 +45,7 @@ CAPTIONS = {
     "head_wins": (
         "Which head wins at which timestep",
         "Share of the training images at which each of the three heads has the smallest error, by the rule of "
-        "`mixing.train`: of x0, or its own loss (`best_native`, paper 1's rule). Only the winner of an image learns "
+        "mixing.train: of x0, or its own loss (best_native, paper 1's rule). Only the winner of an image learns "
         "from it, unless all heads are balanced. White: no image came.",
     ),
     "groups": (
