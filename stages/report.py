@@ -1,6 +1,6 @@
 """Write the run's report: statements, pictures and tables on one page, and tables for README."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import partial
 
@@ -12,7 +12,7 @@ from unequal.pipeline.commit import commit_tags
 from unequal.pipeline.stage import Run, stage
 from unequal.report.captions import CAPTIONS
 from unequal.report.heads import head_wins
-from unequal.report.overview import against_control, overview, recommend, variants_table
+from unequal.report.overview import against_control, overview, recommend, scored, variants_table
 from unequal.report.page import Drawing, Report, publish
 from unequal.report.pipeline_page import TITLE, compare, documents, readiness, sections
 from unequal.report.pipeline_pictures import (
@@ -42,6 +42,7 @@ from unequal.report.pipeline_tables import (
     slots_table,
 )
 from unequal.report.results import RunResults, data_condition, read_results
+from unequal.report.statements import Difference
 from unequal.report.summary import print_summary
 from unequal.settings.strict import StageSettings, key
 
@@ -101,7 +102,16 @@ def main(run: Run, settings: Settings) -> None:
     write_json(run.output("results/scores.json"), {"fid": scores})
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
     print_summary(found, best)
-    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)})
+    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
+
+
+def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]) -> dict[str, float]:
+    """Figures that MLflow compares between runs: change of FID from the control's with its interval, and costs."""
+    changes = {
+        f"fid_percent_{end}/{name}": value for name, one in differences.items() for end, value in one.percents().items()
+    }
+    minutes = {f"training_minutes/{one.name}": found.minutes(one.name) for one in scored(found)}
+    return changes | minutes | {f"training_flops/{one.name}": float(one.training_flops) for one in scored(found)}
 
 
 def facts(found: RunResults, price: float | None) -> str:

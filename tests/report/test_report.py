@@ -175,8 +175,7 @@ def findings() -> dict[str, Any]:
     return document | {"keys": keys}
 
 
-@pytest.mark.usefixtures("reported")
-def test_the_report_says_what_was_put_in() -> None:
+def test_the_report_says_what_was_put_in(reported: dict[str, float]) -> None:
     found = findings()
     assert found["keys"] == {
         "Is the base ready?": ["base", "headroom", "longer"],
@@ -190,6 +189,10 @@ def test_the_report_says_what_was_put_in() -> None:
     assert "stratified_loss_over_timesteps_change_percent" not in found
     assert found["own_slot_2_percent"] == pytest.approx(-20, abs=0.01)
     assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["variants"]
+    ends = [reported[f"fid_percent_{end}/experts_unpruned"] for end in ("low", "change", "high")]
+    assert ends == sorted(ends)
+    assert ends[1] == pytest.approx(-25)
+    assert reported["training_flops/longer"] > 0
     found = rows("results/interference.csv")
     assert [row["split"] for row in found] == ["train"] * 3 + ["holdout"] * 3
     assert [float(row["change_percent"]) for row in found] == pytest.approx([50, -20, 100] * 2, abs=0.01)
