@@ -113,5 +113,8 @@ def test_halves_are_halves_of_any_loss(losses: np.ndarray):
     fine = np.linspace(log_snr[-1], log_snr[0], 20_001)
     along = np.interp(fine, log_snr[::-1], losses[::-1])
     pieces = (along[1:] + along[:-1]) / 2 * np.diff(fine)
-    # In between two timesteps the loss over λ is taken to be even.
-    assert pieces[fine[1:] <= found].sum() / pieces.sum() == pytest.approx(0.5, abs=0.05)
+    # In between two timesteps the loss over λ is taken to be even: a line's half differs by a quarter at most.
+    upper = log_snr[::-1][np.searchsorted(log_snr[::-1], found)]
+    lower = log_snr[::-1][np.searchsorted(log_snr[::-1], found) - 1]
+    there = pieces[(fine[1:] > lower) & (fine[1:] <= upper)].sum()
+    assert abs(pieces[fine[1:] <= found].sum() / pieces.sum() - 0.5) <= there / pieces.sum() / 4 + 1e-3
