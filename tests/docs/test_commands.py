@@ -31,7 +31,7 @@ def test_commands_can_be_called(block: Block, monkeypatch: pytest.MonkeyPatch):
 
 
 def commands_of(line: str) -> Iterator[list[str]]:
-    for command in re.split(r"&&", line):
+    for command in re.split(r"&&", line.split(" | ")[0]):  # what follows a pipe filters the output alone
         words = shlex.split(command, comments=True)
         if words[:5] == ["python3", "-m", "uv", "run", *words[4:5]]:
             words = words[4:]
