@@ -18,7 +18,7 @@ exclude_patterns = ["docs/example/**"]  # tables that a page includes
 html_theme = "furo"
 html_title = "unequal"
 html_static_path = ["style"]
-html_css_files = ["narrow.css"]
+html_css_files = ["site.css"]
 myst_heading_anchors = 4  # as links in the pages expect them
 myst_fence_as_directive = ["mermaid"]
 #: Pages that a reader follows from the first run to the model taken away, where they exist.
