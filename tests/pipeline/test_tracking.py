@@ -182,6 +182,7 @@ def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Pa
     parent, _, _ = logged(seed=2)
     assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32"
     assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
+    assert parent.data.tags["git.commit"] == parent.data.tags["mlflow.source.git.commit"]
 
 
 @pytest.mark.parametrize("place", [shutil.move, shutil.copytree])
@@ -235,10 +236,11 @@ def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path, logged
 def test_prepared_data_is_the_data_set_of_the_run(logged: Logged) -> None:
     facts = {"n": 4, "shape": [1, 8, 8], "source": "digits", "path": None, "sha256": "ab" * 32}
     write_json(Path("data/facts.json"), facts)
-    _, child, _ = logged(*(lambda log, name=name: log.input(Path(name)) for name in ("data", "elsewhere")))
-    (used,) = child.inputs.dataset_inputs
-    assert (used.dataset.name, used.dataset.digest) == ("digits", ("ab" * 32)[:36])
-    assert json.loads(used.dataset.profile) == facts
+    names = ("data", "elsewhere", "data")
+    for run in logged(*(lambda log, name=name: log.input(Path(name)) for name in names))[:2]:
+        (used,) = run.inputs.dataset_inputs
+        assert (used.dataset.name, used.dataset.digest) == ("digits", ("ab" * 32)[:36])
+        assert json.loads(used.dataset.profile) == facts
 
 
 def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:

@@ -20,7 +20,13 @@ def commit_tags() -> dict[str, str]:
         return {}
     if head.returncode:
         return {}
-    return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
+    commit = head.stdout.strip()
+    # MLflow's pages hide tags of its own names: the second one is for people.
+    return {
+        "mlflow.source.git.commit": commit,
+        "git.commit": commit,
+        "git.dirty": str(bool(changes.stdout)).lower(),
+    }
 
 
 def committed_settings(root: Path) -> dict[str, Any] | None:

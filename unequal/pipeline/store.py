@@ -124,19 +124,21 @@ class Store:
                 self.parent = runs[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
-            name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {self.changes() or configuration[:8]}"
+            name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {self.changes(configuration)}"
             tags = {CONFIGURATION_TAG: configuration} | commit_tags()
             run = self.client.create_run(experiment, run_name=name, tags=tags)
             self.parent = run.info.run_id
             self._log_params(self.parent, self.execution.configuration)
 
-    def changes(self) -> str:
-        """Settings that differ from those of the commit, as the name of a run; empty: none, or no commit."""
+    def changes(self, configuration: str) -> str:
+        """Settings that differ from those of the commit, as the name of a run; where there is no commit, the hash."""
         committed = committed_settings(self.root)
         if committed is None:
-            return ""
+            return configuration[:8]
         before, now = dict(leaves(committed)), dict(leaves(self.execution.configuration))
         changed = [key for key in now if now[key] != before.get(key) and not key.startswith("runtime.")]
+        if not changed:
+            return "as committed"
         shown = [f"{key}={as_text(now[key])[:NAME_CHARACTERS]}" for key in changed[:NAMED_CHANGES]]
         return " ".join(
             [*shown, *([f"and {len(changed) - NAMED_CHANGES} more"] if len(changed) > NAMED_CHANGES else [])]
@@ -176,7 +178,7 @@ class Store:
             self.client.log_batch(self.parent if parent else self.child, metrics=[Metric(*point) for point in batch])
 
     def log_dataset(self, path: Path) -> None:
-        """Log the data set that lies prepared in a folder."""
+        """Log the data set that lies prepared in a folder, of the child run and of its parent."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         facts = read_json(path / "facts.json")
@@ -188,7 +190,8 @@ class Store:
             profile=json.dumps(facts),
         )
         context = InputTag("mlflow.data.context", "pipeline")
-        self.client.log_inputs(self.child, datasets=[DatasetInput(dataset, [context])])
+        for run in (self.child, self.parent):
+            self.client.log_inputs(run, datasets=[DatasetInput(dataset, [context])])
 
     def log_picture(self, name: str, image: np.ndarray, step: int) -> None:
         """Log an image, uint8 [C, H, W], as one of a series over steps; a small one is enlarged, pixel by pixel."""
