@@ -2,17 +2,14 @@
 
 from pathlib import Path
 
-from matplotlib.ticker import EngFormatter
-
 from unequal.artifacts.figures import computation
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord
+from unequal.report.formatting import with_prefix
 
 CARD = "README.md"
 FIGURES, TRAINED, DATA = Path("results/fid"), Path("results/metrics"), Path("artifacts/data/facts.json")
-#: 163985 → `164 k`.
-short = EngFormatter(places=3, sep=" ")
 
 
 def loading_code(folder: Path) -> str:
@@ -71,9 +68,9 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
         "| | |",
         "|---|---|",
         f"| data | {data_line()} |",
-        f"| network | {first.backbone}, {short(sum(one.parameters for one in records))} parameters |",
+        f"| network | {first.backbone}, {with_prefix(sum(one.parameters for one in records))} parameters |",
         f"| schedule, prediction | {spec.schedule.name}, {spec.timesteps} timesteps; {spec.prediction} |",
-        f"| images seen, FLOPs | {short(images)}, {short(flops)} multiply–accumulates |",
+        f"| images seen, FLOPs | {with_prefix(images)}, {with_prefix(flops)} multiply–accumulates |",
         *computed(first.name),
         f"| seed | {first.seed} |",
         "",
