@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 #: Schema by which editors complete the file.
 SCHEMA = "# yaml-language-server: $schema=params.schema.json"
 #: Line by which a file is recognised that nobody has edited.
-DIGEST = "# Overwritten by a further `unequal init` while this is the digest of what follows: "
+DIGEST = "# `unequal init` overwrites this file as long as nobody has edited it. Digest of what follows: "
 
 
 class Method(NamedTuple):

@@ -170,7 +170,7 @@ def steps(found: Suggestions) -> Section:
         f"{len(found.steps)} sampling steps",
         [
             ("spacing", "timesteps"),
-            ("profile", " ".join(map(str, found.steps))),
+            ("rescaled_profile", " ".join(map(str, found.steps))),
             ("uniform", " ".join(map(str, found.uniform_steps))),
         ],
         f"They are equally far apart in ∫ L d(σ/α); of {found.asked.steps} uniform ones each crosses {widest} of it."
