@@ -139,7 +139,7 @@ def test_a_budget_that_is_too_small_names_what_fits_it(images: int, first: str) 
         words = line.split()
         changed = dict(zip(words[::2], words[1::2], strict=True))
         count = 1 + len(changed["--arms"].split(",")) if "--arms" in changed else 4
-        race = SMALL.of(count).at_one_rate if "--rates" in changed else SMALL.of(count)
+        race = SMALL.with_arms(count).at_one_rate if "--rates" in changed else SMALL.with_arms(count)
         race = race.shortened(int(changed.get("--whole-images", 1000)) / 1000)
         assert affordable(race, budget)
 

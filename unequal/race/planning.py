@@ -112,19 +112,19 @@ class PricedRace:
         """The price of the cheapest plan in the unit of a budget."""
         return min(self.price(plan, budget) for plan in self.plans)
 
-    def of(self, count: int) -> "PricedRace":
-        """The same with so many arms: the control, and those that did best elsewhere."""
+    def with_arms(self, count: int) -> "PricedRace":
+        """Shrink the race to so many arms: the control, and those that did best elsewhere."""
         others = [arm for arm in self.arms if arm != self.control]
         ranked = sorted(others, key=lambda arm: PROMISING.index(arm) if arm in PROMISING else len(PROMISING))
         return replace(self, arms=(self.control, *ranked[: count - 1]))
 
     @property
     def at_one_rate(self) -> "PricedRace":
-        """The same at one learning rate, the recipe's own where it is among them."""
+        """A race at one learning rate, the recipe's own where it is among them."""
         return replace(self, rates=(1.0,) if 1.0 in self.rates else self.rates[:1])
 
     def shortened(self, share: float) -> "PricedRace":
-        """The same with a share of the images in each whole training."""
+        """Shrink each whole training to a share of its images."""
         prices = replace(self.prices, images=round(share * self.prices.images), training=share * self.prices.training)
         return replace(self, prices=prices)
 
@@ -163,7 +163,7 @@ def smaller_races(asked: PricedRace, budget: Budget) -> Iterator[str]:
     """
     found = shrunk(asked, budget)
     if not found:
-        least = asked.of(2).at_one_rate.shortened(SHORTEST)
+        least = asked.with_arms(2).at_one_rate.shortened(SHORTEST)
         price = budget.shown(least.cheapest(budget))
         yield f"The smallest race is that of {least.options(asked)}; it takes {price}."
         return
@@ -182,10 +182,10 @@ def shrunk(asked: PricedRace, budget: Budget) -> list[PricedRace]:
     """The largest races within a budget: of fewer arms, of one rate, of shorter trainings; else of all three."""
     single, counts = asked.at_one_rate, range(len(asked.arms), 1, -1)
     shares = [share / 16 for share in range(15, round(16 * SHORTEST) - 1, -1)]
-    few = single.of(FEW_ARMS)
+    few = single.with_arms(FEW_ARMS)
     kinds: list[list[Iterable[PricedRace]]] = [
-        [map(asked.of, counts[1:]), map(single.of, counts), map(asked.shortened, shares)],
-        [map(few.shortened, shares), map(single.of(2).shortened, shares)],
+        [map(asked.with_arms, counts[1:]), map(single.with_arms, counts), map(asked.shortened, shares)],
+        [map(few.shortened, shares), map(single.with_arms(2).shortened, shares)],
     ]
     for candidates in kinds:
         fitting = [next((one for one in kind if one.cheapest(budget) <= budget.amount), None) for kind in candidates]
