@@ -59,9 +59,8 @@ def comparable(params: Params, device: torch.device, batch_size: int | None) -> 
 def source_of(params: Params, device: torch.device) -> BatchSource:
     """Random images on the device, as small sets of images are for a training; random timesteps."""
     training, sampler = params.training, TimestepSampler(uniform(params.schedule.timesteps))
-    images, on_gpu = random_images(params).to(device), device.type == "cuda"
-    flips = training.horizontal_flips
-    return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, prefetch=on_gpu)
+    images = random_images(params).to(device)
+    return BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
 
 
 def our_loop(

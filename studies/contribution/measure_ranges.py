@@ -19,7 +19,7 @@ from unequal.diffusion.solvers import ddim_step, steps_of
 from unequal.diffusion.super_resolution import UNITS, blurred, psnr
 from unequal.errors import UserError
 from unequal.pipeline.stage import Run, stage
-from unequal.randomness import Stream, torch_generator, torch_seed
+from unequal.randomness import Stream, noise_of, torch_seed
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import LowResolution
 from unequal.settings.strict import StageSettings, Strict
@@ -131,7 +131,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     ranges, seed = chosen.of(model.schedule.timesteps), torch_seed(settings.seed, block)
     labels = data.holdout_labels if condition.takes_labels_of_images else None
     truth = to_model_range(originals).to(run.device)
-    error = torch.randn(truth.shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE)).to(truth)
+    error = noise_of(truth.shape[1:], ids, seed, Stream.PROFILE_NOISE, device=run.device)
     samples = changed_samples(
         model.predictor(True, model.condition(ids, originals, seed, labels)),
         truth,

@@ -27,7 +27,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from unequal.measures.profiling import Draws, noise_at
+from unequal.measures.profiling import Draws, profile_noise
 from unequal.profiler.families.text_to_image import packed, places, unpacked
 from unequal.profiler.measure import ProfileConfig, profile
 
@@ -101,7 +101,7 @@ def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path
     t = found.document.timesteps[k]
     image = int(Draws.of(torch.empty(5, 0), schedule.timesteps, 3, 0, CPU).index[t, draw])
     pixels = torch.from_numpy(np.asarray(Image.open(root / "train" / f"{image:02}.png")).copy())
-    epsilon = noise_at(t, (3, 4, 8, 8), 0, 5)[draw][None]
+    epsilon = profile_noise((4, 8, 8), np.array([t]), np.array([draw]), 0, 5)
     alpha, sigma = schedule.level(t)
     pipe = DiffusionPipeline.from_pretrained(root / kind)
     with torch.no_grad():

@@ -45,7 +45,7 @@ def tensor_of(images: np.ndarray) -> Tensor:
 
 def chosen(labels: Tensor | None, index: Tensor, device: torch.device) -> Tensor | None:
     """The labels [B] of the images with these indices, where there are any."""
-    return None if labels is None else labels[index].to(device)
+    return None if labels is None else labels[index.to(labels.device)].to(device)
 
 
 class Split(Strict):

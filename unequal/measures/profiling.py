@@ -5,9 +5,9 @@ on (seed, split, t) alone: differences between models are paired, and far sharpe
 experts is asked as in sampling: each draw goes to the expert of its timestep.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
-from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.randomness import Stream, noise_of, numpy_generator
 from unequal.workspace import UNSTORED, Chunks, Maker, ranges
 
 
@@ -83,22 +83,21 @@ class Draws:
             index = torch.from_numpy(self.index.reshape(-1)[flat])
             x0 = to_model_range(self.images[index].to(self.device))
             t = torch.from_numpy(flat // count).to(self.device)
-            yield Drawn(x0, self.noise(flat, x0.shape[1:]), t, chosen(self.labels, index, self.device))
-
-    def noise(self, flat: np.ndarray, shape: torch.Size) -> Tensor:
-        """ε of these draws: timestep by timestep from its own generator, so that batches may be cut anywhere."""
-        count = self.index.shape[1]
-        parts = []
-        for t in range(flat[0] // count, flat[-1] // count + 1):
-            whole = noise_at(t, (count, *shape), self.seed, len(self.images))
-            parts.append(whole[max(0, flat[0] - t * count) : flat[-1] + 1 - t * count])
-        return torch.cat(parts).to(self.device)
+            epsilon = profile_noise(x0.shape[1:], flat // count, flat % count, self.seed, len(self.images), self.device)
+            yield Drawn(x0, epsilon, t, chosen(self.labels, index, self.device))
 
 
-@lru_cache(maxsize=1)
-def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
-    """ε of a timestep, stored until the next one's: small batches share it."""
-    return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
+def profile_noise(
+    shape: Sequence[int],
+    timesteps: np.ndarray,
+    draws: np.ndarray,
+    seed: int,
+    images: int,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """ε of draws [B] by their numbers at timesteps [B], of a set of so many images, [B, *shape]."""
+    ids = (timesteps.astype(np.int64) << 32) + draws
+    return noise_of(shape, ids, seed, Stream.PROFILE_NOISE, images, device=device)
 
 
 def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNSTORED) -> Errors:

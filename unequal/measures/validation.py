@@ -23,7 +23,7 @@ from unequal.diffusion.predictions import add_noise, squared_error, target
 from unequal.diffusion.schedule import REFERENCE_TIMESTEPS, NoiseSchedule, at
 from unequal.errors import UserError
 from unequal.measures.loss_profile import LossProfile, relative_change
-from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.randomness import Stream, noise_of, numpy_generator
 
 #: Times at which MLPerf's benchmark of Flux validates.
 MLPERF_TIMES = 8
@@ -163,10 +163,9 @@ class Validation:
     seed: int = 0
 
     def noise(self, first: int, like: Tensor) -> Tensor:
-        """ε of the images from a number on, [B, …], from a generator for each: however batches are cut, the same."""
-        keys = ((self.seed, Stream.VALIDATION_NOISE, first + i) for i in range(len(like)))
-        rows = [torch.randn(like.shape[1:], generator=torch_generator("cpu", *key)) for key in keys]
-        return torch.stack(rows).to(like)
+        """ε of the images from a number on, [B, …]: however batches are cut, the same."""
+        ids = range(first, first + len(like))
+        return noise_of(like.shape[1:], ids, self.seed, Stream.VALIDATION_NOISE, device=like.device).to(like)
 
     def errors(self, net: Network, x0: Tensor, first: int, **arguments: Any) -> Tensor:
         """Mean squared errors [B] of the images x0 [B, …] numbered from `first` on.

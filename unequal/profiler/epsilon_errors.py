@@ -6,7 +6,6 @@ The draws at a timestep are those of the pipeline's own profile, whatever model 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from unequal.diffusion.predictions import add_noise, squared_error, to_epsilon, 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import nearest
 from unequal.errors import UserError, first_line
-from unequal.measures.profiling import Draws, noise_at
+from unequal.measures.profiling import Draws, profile_noise
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.workspace import Chunks, Maker, ranges
@@ -67,13 +66,8 @@ class Strata:
             yield Share(self.index.reshape(-1)[flat], self.timesteps[flat // count], flat % count)
 
     def noise(self, one: Share, shape: tuple[int, ...]) -> Tensor:
-        """ε of a batch, [B, *shape], on the CPU: every timestep's from a generator of its own."""
-        whole = (self.index.shape[1], *shape)
-        parts = [
-            noise_at(t, whole, self.seed, self.images)[[int(draw) for _, draw in group]]
-            for t, group in groupby(zip(one.timesteps.tolist(), one.draws, strict=True), key=lambda pair: pair[0])
-        ]
-        return torch.cat(parts)
+        """ε of a batch, [B, *shape], on the CPU."""
+        return profile_noise(shape, one.timesteps, one.draws, self.seed, self.images)
 
 
 def spread(schedule: NoiseSchedule, count: int) -> np.ndarray:

@@ -274,7 +274,7 @@ class Ensemble:
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         """Noise for images with these numbers, see `noise_of`."""
-        return noise_of(self.record.spec.space.shape, ids, *key).to(self.device)
+        return noise_of(self.record.spec.space.shape, ids, *key, device=self.device)
 
 
 def cut(count: int, batch_size: int) -> list[range]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import Answer, NetworkFunction
 from unequal.errors import UserError
-from unequal.randomness import Stream, torch_generator
+from unequal.randomness import Stream, uniform_of
 from unequal.settings.strict import Strict
 from unequal.settings.values import Width
 
@@ -118,8 +118,7 @@ class ClassLabels(Condition):
     def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor:
         """The given labels, or uniform ones that are the same for every model. Raises UserError for other classes."""
         if labels is None:
-            draws = (torch_generator("cpu", seed, Stream.SAMPLE_LABELS, i) for i in ids)
-            return torch.stack([torch.randint(self.classes, (), generator=generator) for generator in draws])
+            return (uniform_of(ids, seed, Stream.SAMPLE_LABELS) * self.classes).long()
         return known_labels(labels, self.classes, self.title)
 
     def check(self, condition: Tensor | None) -> None:

@@ -1,7 +1,9 @@
 """Batches: a pure function of (seed, step), so that nothing has to be remembered to resume.
 
-Indices, timesteps, noise, flips and withheld labels of a step come from generators seeded by (seed, stream, step);
-1, 2 or 8 processes draw the same global batch and each takes its part.
+Indices and timesteps of a step come from generators seeded by (seed, stream, step), of which 1, 2 or 8 processes draw
+the same global batch. Noise, flips and withheld labels are functions of (seed, stream, step, place in the batch), which
+each process computes for its part alone, on its device. A GPU gets of a step what it cannot compute: indices of
+images, timesteps and weights, by copies for which nothing waits, and images that are not in its memory.
 
 Images are seen epoch after epoch, each epoch in an order of its own. A data set that may not fit into memory is
 shuffled in windows of neighbours: windows come in any order, images in any order within them, so that a disk reads
@@ -19,18 +21,18 @@ import torch
 from torch import Tensor
 
 from unequal.data.prepared import chosen, to_model_range
-from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.loops.timesteps import to_device
+from unequal.randomness import Stream, noise_of, numpy_generator, uniform_of
 from unequal.settings.condition import Condition, DroppedLabels
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
-CPU = torch.device("cpu")
 #: From this size on images are shuffled in windows. By the data alone, so that no machine changes a result; smaller
 #: sets fit into any memory, and an order that is the same as ever is worth more to them.
 WINDOWED_BYTES = 4 << 30
 #: Size of a window: long to a disk, short to a memory.
 WINDOW_BYTES = 64 << 20
-#: Images, noise, and labels where there are any.
-Gathered = tuple[Tensor, Tensor, Tensor | None]
+#: Images, and labels where there are any.
+Gathered = tuple[Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class BatchSource:
         device: where batches are needed.
         window: images that are shuffled together, see `unequal.training.batches`; None: all.
         prefetch: have a thread gather the next step's images while this one's is trained with.
-        labels: [N] int64 of the images, where they have any.
+        labels: [N] int64 of the images, next to them, where they have any.
     """
 
     images: Tensor
@@ -112,14 +114,14 @@ class BatchSource:
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
-        timesteps = self.timesteps(step)
-        images, epsilon, labels = self.coming.get(step, part) if self.prefetch else self.gathered(step, part)
+        timesteps, places = self.timesteps(step), range(self.batch_size)[part]
+        images, labels = self.coming.get(step, part) if self.prefetch else self.gathered(step, part)
         x0 = to_model_range(images.to(self.device, non_blocking=True))
         return Batch(
-            self.flipped(x0, step, part),
-            epsilon.to(self.device, non_blocking=True),
-            torch.from_numpy(timesteps.timesteps[part]).to(self.device, non_blocking=True),
-            torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
+            self.flipped(x0, step, places),
+            noise_of(x0.shape[1:], places, self.seed, Stream.NOISE, step, device=self.device),
+            to_device(timesteps.timesteps[part], self.device),
+            to_device(timesteps.weights[part].astype(np.float32), self.device),
             None if labels is None else labels.to(self.device, non_blocking=True),
         )
 
@@ -129,18 +131,13 @@ class BatchSource:
         return Prefetcher(self.gathered)
 
     def gathered(self, step: int, part: slice) -> Gathered:
-        """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
+        """Images as stored and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
         drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window)
-        index = torch.from_numpy(drawn[part])
-        images = self.images[index.to(self.images.device, non_blocking=True)]
-        labels = chosen(self.labels, index, CPU)
-        # Drawn on the CPU, so that every device sees the same noise.
-        generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
-        epsilon = torch.randn((self.batch_size, *images.shape[1:]), generator=generator)[part]
-        if self.device.type == "cuda":
-            pinned = None if labels is None else labels.pin_memory()
-            return images if images.is_cuda else images.pin_memory(), epsilon.pin_memory(), pinned
-        return images, epsilon, labels
+        index = to_device(drawn[part], self.images.device)
+        images, labels = self.images[index], chosen(self.labels, index, index.device)
+        if self.device.type == "cuda" and not images.is_cuda:
+            return images.pin_memory(), None if labels is None else labels.pin_memory()
+        return images, labels
 
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
@@ -153,13 +150,12 @@ class BatchSource:
         generator = numpy_generator(self.seed, Stream.MEASURED, step, 1)
         return draw_at(self.images, timesteps, generator, self.device, self.labels)
 
-    def flipped(self, x0: Tensor, step: int, part: slice) -> Tensor:
-        """Images, about half of them mirrored if that is asked for."""
+    def flipped(self, x0: Tensor, step: int, places: range) -> Tensor:
+        """Images at these places of the batch, about half of them mirrored if that is asked for."""
         if not self.horizontal_flips:
             return x0
-        coins = numpy_generator(self.seed, Stream.FLIPS, step).random(self.batch_size) < 0.5
-        mirrored = torch.from_numpy(coins[part]).to(x0.device, non_blocking=True).reshape(-1, 1, 1, 1)
-        return torch.where(mirrored, x0.flip(-1), x0)
+        mirrored = uniform_of(places, self.seed, Stream.FLIPS, step, device=x0.device) < 0.5
+        return torch.where(mirrored.reshape(-1, 1, 1, 1), x0.flip(-1), x0)
 
 
 def draw_at(
@@ -172,8 +168,7 @@ def draw_at(
     """Images of a set [N, C, H, W] (uint8) at given timesteps [n], each drawn on its own, with weights of 1."""
     index = torch.from_numpy(generator.integers(len(images), size=len(timesteps)))
     x0 = to_model_range(images[index.to(images.device)].to(device))
-    noise = torch_generator("cpu", int(generator.integers(2**62)))
-    epsilon = torch.randn(x0.shape, generator=noise).to(device)
+    epsilon = noise_of(x0.shape[1:], range(len(x0)), int(generator.integers(2**62)), device=device)
     ones = torch.ones(len(timesteps), device=device)
     return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), ones, chosen(labels, index, device))
 
@@ -235,9 +230,9 @@ class WithholdingSource(BatchSource):
         """The batch of a step, or a process's part of it; all else is drawn as without label dropout."""
         batch = super().draw(step, part)
         assert batch.labels is not None
-        coins = numpy_generator(self.seed, Stream.LABEL_DROPOUT, step).random(self.batch_size) < self.share
-        withheld = torch.from_numpy(coins[part]).to(batch.labels.device, non_blocking=True)
-        return replace(batch, labels=torch.where(withheld, self.null, batch.labels))
+        places = range(self.batch_size)[part]
+        coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=batch.labels.device)
+        return replace(batch, labels=torch.where(coins < self.share, self.null, batch.labels))
 
 
 def withholding(source: BatchSource, condition: Condition) -> BatchSource:

@@ -106,7 +106,7 @@ class Pictures:
                 x0 = asked.x0(x, torch.full((len(x),), t, device=x.device))
                 return x0 if self.autoencoder is not None else x0.clamp(-1, 1)
 
-            noise = noise_of(self.spec.space.shape, ids.tolist(), SEED, Stream.SAMPLE_START).to(denoiser.device)
+            noise = noise_of(self.spec.space.shape, ids.tolist(), SEED, Stream.SAMPLE_START, device=denoiser.device)
             x0 = dpm_solver_2m(noise, timesteps, schedule, predict)
             parts.append(to_uint8((x0 if decode is None else decode(x0)).nan_to_num()).cpu())
         return torch.cat(parts).numpy()

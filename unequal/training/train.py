@@ -239,8 +239,8 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         device=workspace.device,
         window=window,
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
-        prefetch=workspace.device.type == "cuda" or window is not None,
-        labels=job.data.train_labels,
+        prefetch=images.is_cpu and (workspace.device.type == "cuda" or window is not None),
+        labels=None if (labels := job.data.train_labels) is None else labels.to(images.device),
     )
     return withholding(source, start.spec.condition)
 

@@ -99,7 +99,7 @@ def pictures_of(
     sampling, schedule = settings.sampling, record.spec.noise_schedule()
     timesteps = sampling_timesteps(sampling.steps, record.spec.timesteps, sampling.spacing)
     shape, ids = record.spec.space.shape, range(settings.comparison.noises)
-    start = noise_of(shape, ids, settings.seed, Stream.SAMPLE_START).to(device)
+    start = noise_of(shape, ids, settings.seed, Stream.SAMPLE_START, device=device)
     return {
         subject: sampled(predict, start, timesteps, schedule, sampling.batch_size).cpu()
         for subject, predict in subjects.items()
@@ -115,7 +115,7 @@ def compare_predictions(
         raise UserError(f"consistency.comparison.images: {count} exceeds the {len(data.holdout)} held-out images")
     x0 = to_model_range(tensor_of(data.holdout[:count])).to(device)
     shape, ids = x0.shape[1:], range(count)
-    noises = [noise_of(shape, ids, settings.seed, Stream.CONSISTENCY, number).to(device) for number in (0, 1)]
+    noises = [noise_of(shape, ids, settings.seed, Stream.CONSISTENCY, number, device=device) for number in (0, 1)]
     rows = []
     for t in settings.comparison.timesteps:
         predicted, with_other_noise = (
