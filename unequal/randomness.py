@@ -76,7 +76,7 @@ def noise_of(
     count, ids = math.prod(shape), ids if isinstance(ids, range) else np.asarray(ids, np.int64)
     size = max(1, VALUES_AT_ONCE // max(1, count))
     parts = [ids[start : start + size] for start in range(0, max(1, len(ids)), size)]
-    return torch.cat([normals(count, part, key, device) for part in parts]).reshape(-1, *shape)
+    return torch.cat([normals(count, part, key, device) for part in parts]).reshape(len(ids), *shape)
 
 
 def normals(count: int, ids: range | np.ndarray, key: Sequence[int], device: torch.device | str) -> Tensor:
