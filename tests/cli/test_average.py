@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from unequal.models.folder import AVERAGES, load_record, save_model
 from unequal.models.pruned import load_any_model, replay
+from unequal.saved import Saved, write_saved
 from unequal.settings.training import PowerAverage
 from unequal.training.averaging import AveragedWeights, Averages, of_width
 from unequal.training.checkpoint import Snapshots
@@ -37,8 +38,7 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
         for one in wanted.values():
             one.update()
         if step in kept.steps:
-            kept.write(step, averages.snapshot_tensors())
-            kept.file(step).rename(kept.work / f"{step}.safetensors")
+            write_saved(kept.work / f"{step}.safetensors", Saved(averages.snapshot_tensors(), {"step": step}))
     save_model(tmp_path / "model", net, make_record(net, steps=STEPS, images_seen=4 * STEPS), REMOVALS)
     kept.work.rename(tmp_path / "model" / AVERAGES)
     return {width: one.average for width, one in wanted.items()}

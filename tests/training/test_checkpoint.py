@@ -94,6 +94,7 @@ def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.Monk
 def test_a_state_is_written_as_it_was_while_the_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The next state waits for it."""
     goes_on, order, write = threading.Event(), [], checkpoint.write_checkpoint
+    path = tmp_path / "a.safetensors"
 
     def waiting(path: Path, saved: Saved) -> None:
         goes_on.wait()
@@ -102,44 +103,68 @@ def test_a_state_is_written_as_it_was_while_the_training_goes_on(tmp_path: Path,
 
     monkeypatch.setattr(checkpoint, "write_checkpoint", waiting)
     weights, facts = torch.zeros(3), {"step": 1, "history": [0]}
-    with CheckpointWriter(tmp_path / "a.safetensors") as writer:
-        writer.start(Saved({"weights": weights}, facts))
+    with CheckpointWriter(path) as writer:
+        writer.start(path, Saved({"weights": weights}, facts))
         weights += 1
         facts["history"].append(1)
         order.append("trained")
         threading.Timer(0.1, goes_on.set).start()
-        writer.start(Saved({"weights": weights}, {"step": 2}))
-        first = read_checkpoint(tmp_path / "a.safetensors")
+        writer.start(path, Saved({"weights": weights}, {"step": 2}))
+        first = read_checkpoint(path)
         assert first is not None and first.facts == {"step": 1, "history": [0]} and not first.tensors["weights"].any()
-    last = read_checkpoint(tmp_path / "a.safetensors")
+    last = read_checkpoint(path)
     assert last is not None and last.tensors["weights"].all()
     assert order == ["trained", "written 1", "written 2"]
 
 
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_snapshot_is_written_before_the_state_of_its_step_which_does_not_wait(tmp_path, monkeypatch):
+    goes_on, snapshot, state = threading.Event(), tmp_path / "snapshot.safetensors", tmp_path / "a.safetensors"
+    write = checkpoint.write_saved
+    monkeypatch.setattr(checkpoint, "write_saved", lambda *given: (goes_on.wait(), write(*given)))
+    with CheckpointWriter(state) as writer:
+        for path in (snapshot, state):
+            writer.start(path, Saved({}, {"step": 3}))
+        assert not snapshot.exists() and not state.exists()
+        goes_on.set()
+    assert snapshot.stat().st_mtime_ns <= state.stat().st_mtime_ns
+
+
+def test_no_state_is_written_after_a_snapshot_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "write_saved", full)
+    writer = CheckpointWriter(tmp_path / "a.safetensors")
+    writer.start(tmp_path / "snapshot.safetensors", Saved({}, {"step": 3}))
+    writer.start(writer.path, Saved({}, {"step": 3}))
+    with pytest.raises(OSError, match="No space left"):
+        writer.finish()
+    writer.pool.shutdown()
+    assert not writer.path.exists()
+
+
 @pytest.mark.parametrize("call", [CheckpointWriter.is_late, CheckpointWriter.finish])
 def test_a_write_that_fails_is_raised_by_the_next_call(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, saved: Saved) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     monkeypatch.setattr(checkpoint, "write_checkpoint", full)
     writer = CheckpointWriter(tmp_path / "a.safetensors")
-    writer.start(Saved({}, {}))
-    assert writer.pending is not None
-    writer.pending.exception()
+    writer.start(writer.path, Saved({}, {"step": 1}))
+    writer.pending[0].exception()
     with pytest.raises(OSError, match="No space left"):
         call(writer)
     writer.finish()
     # What ends a training is reported, and not what it ends with.
-    writer.start(Saved({}, {}))
+    writer.start(writer.path, Saved({}, {"step": 2}))
     with pytest.raises(ValueError, match="first"), writer:
         raise ValueError("first")
 
 
-def test_a_state_is_late_after_so_many_seconds(tmp_path: Path) -> None:
+def test_a_state_is_late_after_so_many_seconds_whatever_snapshots_were_written(tmp_path: Path) -> None:
     writer = CheckpointWriter(tmp_path / "a.safetensors", seconds=1000)
     assert not writer.is_late()
     writer.begun -= 1001
+    writer.start(tmp_path / "snapshot.safetensors", Saved({}, {"step": 1}))
     assert writer.is_late()
-    writer.start(Saved({}, {}))
+    writer.start(writer.path, Saved({}, {"step": 1}))
     assert not writer.is_late()
     assert not CheckpointWriter(tmp_path / "a.safetensors").is_late()

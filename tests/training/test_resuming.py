@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_line import refusal
 from small_trainer import CPU, LEARNING, OPTIMIZER, SCHEDULE, Changed, broken_at, lines, same_weights
 from tensors import equal
 from torch import Tensor
@@ -252,6 +253,16 @@ def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Pa
     for _ in range(6):
         short.advance()
     assert equal(trained.snapshots[1].weights(), short.averages.main.state_dict())
+
+
+@pytest.mark.parametrize("name", ["snapshot-4", "averages-7"])
+def test_a_training_whose_snapshot_is_gone_is_refused_before_it_goes_on(build: Build, tmp_path: Path, name: str):
+    chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
+    build(**chosen).run()
+    file = tmp_path / "work" / f"{name}.safetensors"
+    file.unlink()
+    said = f"{file}: gone since it was saved; put it back, or delete {tmp_path / 'work'} to start again"
+    assert refusal(build, **chosen) == said
 
 
 @pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5}, 4), ({17: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])

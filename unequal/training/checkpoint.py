@@ -45,39 +45,57 @@ def write_checkpoint(path: Path, checkpoint: Saved) -> None:
 
 
 class CheckpointWriter:
-    """Writes the states of a training in a thread, at most one at a time, while the training goes on.
+    """Writes the states and snapshots of a training in a thread, while the training goes on.
 
-    A write that fails is raised by the next call. As a context it ends with the last write.
+    They are written in the order in which they come, and none after one that failed: a state on disk has all snapshots
+    before it. Only those of one step wait in memory. A write that fails is raised by a later call. As a context it ends
+    with the last write.
 
     Args:
-        path: of the last state.
+        path: of the last state, next to which the one before it is stored.
         seconds: after which a state is late; None: never.
     """
 
     def __init__(self, path: Path, seconds: float | None = None) -> None:
         self.path, self.seconds = path, float("inf") if seconds is None else seconds
         self.pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self.pending: Future[None] | None = None
+        self.step, self.pending = 0, list[Future[None]]()
         self.begun = time.monotonic()
 
-    def start(self, state: Saved) -> None:
-        """Copy a state into host memory, after the last write has ended, and begin to write it."""
-        self.finish()
+    def start(self, path: Path, state: Saved) -> None:
+        """Copy a state or a snapshot, whose facts name its step, into host memory, and begin to write it.
+
+        Writes of earlier steps are waited for.
+        """
+        if state.facts["step"] != self.step:
+            self.finish()
         copied = Saved(in_host_memory(state.tensors), deepcopy(state.facts))
-        self.pending = self.pool.submit(lambda: write_checkpoint(self.path, copied))
-        self.begun = time.monotonic()
+        before = self.pending[-1] if self.pending else None
+        self.step = state.facts["step"]
+        self.pending.append(self.pool.submit(self.write, path, copied, before))
+        if path == self.path:
+            self.begun = time.monotonic()
+
+    def write(self, path: Path, state: Saved, before: Future[None] | None) -> None:
+        """Write a file, unless the write before it has failed, whose error this one then has."""
+        if before is not None:
+            before.result()
+        if path == self.path:
+            write_checkpoint(path, state)
+        else:
+            write_saved(path, state)
 
     def is_late(self) -> bool:
-        """Say whether the last write began so many seconds ago. Raises what a write that has ended failed by."""
-        if self.pending is not None and self.pending.done():
+        """Say whether the last state's write began so many seconds ago. Raises what an ended write failed by."""
+        if all(one.done() for one in self.pending):
             self.finish()
         return time.monotonic() >= self.begun + self.seconds
 
     def finish(self) -> None:
-        """Wait for the write that has begun."""
-        pending, self.pending = self.pending, None
-        if pending is not None:
-            pending.result()
+        """Wait for all writes that have begun."""
+        pending, self.pending = self.pending, []
+        for one in pending:
+            one.result()
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +103,8 @@ class CheckpointWriter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.finish()
-        elif self.pending is not None:
-            self.pending.exception()  # the error that ends the training is the one to report
+        for one in self.pending:
+            one.exception()  # the error that ends the training is the one to report
 
 
 def in_host_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -206,9 +224,10 @@ class Snapshot:
 
     def checkpoint(self) -> Saved:
         """All of the file. Raises UserError where it is gone or damaged."""
-        saved = read_checkpoint(self.file)
-        if saved is None or saved.facts["step"] != self.steps:
-            raise UserError(f"{self.file}: gone or altered since it was saved; delete it to start again")
+        remedy = f"delete {self.file.parent} to start again"
+        saved = read_saved(self.file, remedy)
+        if saved.facts["step"] != self.steps:
+            raise UserError(f"{self.file}: of step {saved.facts['step']} instead of {self.steps}; {remedy}")
         return saved
 
 
@@ -230,14 +249,16 @@ class Snapshots:
         """Path of the snapshot of a step."""
         return self.work / f"{self.name}-{step}.safetensors"
 
-    def write(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
-        """Write a snapshot, whole or not at all."""
-        write_checkpoint(self.file(step), Saved(dict(tensors), {"step": step} | facts))
+    def reached(self, step: int, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
+        """All snapshots up to a step, in order; `images` maps steps to images seen.
 
-    def written(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
-        """All snapshots that have been written, in order; `images` maps steps to images seen."""
-        present = (step for step in self.steps if self.file(step).exists())
-        return tuple(Snapshot(step, images(step), self.file(step)) for step in present)
+        Raises:
+            UserError: one is gone.
+        """
+        files = {one: self.file(one) for one in self.steps if one <= step}
+        if gone := [file for file in files.values() if not file.exists()]:
+            raise UserError(f"{gone[0]}: gone since it was saved; put it back, or delete {self.work} to start again")
+        return tuple(Snapshot(one, images(one), file) for one, file in files.items())
 
 
 LOG = "training.jsonl"

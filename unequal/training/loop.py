@@ -200,8 +200,8 @@ class Trainer:
             steps=self.steps,
             images_seen=self.images_seen,
             log=self.work / LOG,
-            snapshots=self.snapshots.written(self.feedback.images_seen),
-            averages=self.average_snapshots.written(self.feedback.images_seen),
+            snapshots=self.snapshots.reached(self.step, self.feedback.images_seen),
+            averages=self.average_snapshots.reached(self.step, self.feedback.images_seen),
             statistics=self.objective.statistics(),
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
             effective_weighting=effective_weighting(self.source.sampler, self.objective),
@@ -309,13 +309,15 @@ class Trainer:
         return f"optimizer.lr_milestones: {{{images}: 0.5}} resumes from the last good state; or {again}"
 
     def keep_snapshots(self) -> None:
-        """Write the snapshots and pictures that are due after this step."""
+        """Begin to write the snapshots, and draw the pictures, that are due after this step."""
         if self.step in self.snapshots.steps:
             state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
             average = add_prefix("average.", self.averages.main.state_dict())
-            self.snapshots.write(self.step, average | state, optimizer=self.settings.name)
+            facts = {"step": self.step, "optimizer": self.settings.name}
+            self.writer.start(self.snapshots.file(self.step), Saved(average | state, facts))
         if self.step in self.average_snapshots.steps:
-            self.average_snapshots.write(self.step, self.averages.snapshot_tensors())
+            kept = Saved(self.averages.snapshot_tensors(), {"step": self.step})
+            self.writer.start(self.average_snapshots.file(self.step), kept)
         if self.pictures is not None and self.step in self.pictures.steps(self.steps):
             self.pictures.draw(self.net, self.step, self.averages.main, self.objective)
 
@@ -337,15 +339,21 @@ class Trainer:
         }
         if self.accelerator.is_main_process:
             tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8))
-            self.writer.start(Saved(tensors, facts))
+            self.writer.start(self.work / CHECKPOINT, Saved(tensors, facts))
         self.saved_step = self.step
 
     def restore(self) -> int:
-        """Load the saved state, if there is one; returns the number of steps done."""
+        """Load the saved state, if there is one; returns the number of steps done.
+
+        Raises:
+            UserError: the state is another network's, or lacks a snapshot that was made on its way.
+        """
         self.work.mkdir(parents=True, exist_ok=True)
         saved, step = self.saved_state(), 0
         if saved is not None:
             step, state = saved.facts["step"], TrainingState.of(saved)
+            for made in (self.snapshots, self.average_snapshots):
+                made.reached(step, self.feedback.images_seen)
             if not state.fits(self.net):
                 raise UserError(f"{self.work / CHECKPOINT}: a state of another network; delete it to start again")
             self.net.load_state_dict(state.weights)
