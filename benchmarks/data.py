@@ -1,12 +1,19 @@
-"""Waits of a training step for data that is not in memory.
+"""Waits of a training step for data that is not in memory, and the preparation of as many images as ImageNet has.
 
 Images are written into a temporary folder and dropped from the system's cache; then a training reads the mapped file.
 All are shuffled together and each batch is gathered when it is asked for; or they are shuffled in windows; or in
 windows with the next batch gathered ahead, as large sets are. The gathering alone is timed, too.
+
+The preparation is a process of its own, `python -m benchmarks.data`, whose memory is watched: of its pages those that
+belong to no file, which alone a machine cannot take back.
 """
 
 import os
+import re
+import subprocess
+import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -18,7 +25,9 @@ import torch
 from benchmarks.steps import watched
 from benchmarks.timing import seconds
 from benchmarks.training import advance, our_loop
-from unequal.data.prepared import tensor_of
+from unequal.data.preparation import prepare
+from unequal.data.prepared import IMAGES, tensor_of
+from unequal.settings.data import Data
 from unequal.settings.params import Params
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import WINDOW_BYTES, BatchSource
@@ -105,3 +114,69 @@ def measure(
         "rounds": rounds,
         "every_round": {"seconds": found, "gathered_per_second": speeds},
     }
+
+
+def arrays(path: Path, size: int) -> Data:
+    """Settings of colour images of a size in an array."""
+    form: dict[str, Any] = {
+        "image_size": size,
+        "channels": 3,
+        "fit": "exact",
+        "convert": False,
+        "background": (0, 0, 0),
+    }
+    return Data(source="array", path=str(path), holdout=0.05, **form)
+
+
+def prepared(source: Path, target: Path, size: int) -> dict[str, float]:
+    """Prepare an array in a process; its seconds, and the largest memory that belongs to no file, in bytes."""
+    command = [sys.executable, "-m", "benchmarks.data", str(source), str(target), str(size)]
+    largest, start = 0, time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            largest = max(largest, anonymous_bytes(process.pid))
+            time.sleep(0.05)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} has failed")
+    return {"seconds": time.perf_counter() - start, "bytes": largest}
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory of a process that belongs to no file; 0 where it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    return 1024 * int(found[1]) if found else 0
+
+
+def measure_full(params: Params, device: torch.device, images: int, size: int, steps: int) -> dict[str, Any]:
+    """Preparation of so many images, and the waits of a training that reads them from disk in windows."""
+    data = params.data.model_copy(update={"image_size": size, "channels": 3})
+    params = params.model_copy(update={"data": data})
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "source.npy", Path(folder) / "prepared"
+        generate(source, images, size)
+        forget(source)
+        few = Path(folder) / "few.npy"
+        generate(few, 10, size)
+        start = prepared(few, Path(folder) / "few", size)
+        whole = prepared(source, target, size)
+        waits = {way: waiting(target / IMAGES, way, params, device, steps) for way in WAYS}
+        stored = (target / IMAGES).stat().st_size
+    return {
+        "prepared": whole,
+        "prepared_few": start,
+        "stored_bytes": stored,
+        "seconds": waits,
+        "images": images,
+        "image": [3, size, size],
+        "batch_size": params.training.batch_size,
+        "steps": steps,
+    }
+
+
+if __name__ == "__main__":
+    read, written, pixels = sys.argv[1:]
+    prepare(arrays(Path(read), int(pixels)), 0, Path(written))

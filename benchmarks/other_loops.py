@@ -26,14 +26,16 @@ class Loop:
         images: uint8 [N, C, H, W].
         training: batch, precision, clipping, flips.
         device: the network's.
-        compiled: compile the network.
+        compiled: compile the network; a mode of torch.compile by its name.
     """
 
     def __init__(
-        self, net: nn.Module, images: Tensor, training: Training, device: torch.device, compiled: bool = False
+        self, net: nn.Module, images: Tensor, training: Training, device: torch.device, compiled: bool | str = False
     ) -> None:
         self.net = net.train()
-        self.called: Callable[..., Any] = torch.compile(net) if compiled else net
+        self.called: Callable[..., Any] = (
+            torch.compile(net, mode=compiled if isinstance(compiled, str) else None) if compiled else net
+        )
         self.images, self.training, self.device = images, training, device
         self.parameters: list[Tensor] = list(net.parameters())
         self.average = [one.detach().clone() for one in self.parameters]

@@ -32,6 +32,14 @@ def waits(figures: Figures) -> str:
     return ", ".join(f"{way.replace('_', ' ')} {share(one['share'])}" for way, one in figures["seconds"].items())
 
 
+def full(figures: Figures) -> str:
+    """Preparation of many images and its memory beyond that of few; the waits of a training."""
+    one, few = figures["prepared"], figures["prepared_few"]
+    speed = figures["images"] / (one["seconds"] - few["seconds"])
+    memory = (one["bytes"] - few["bytes"]) / 1e6
+    return f"prepared {speed:,.0f} images/s with {memory:.0f} MB more memory than ten; waiting: {waits(figures)}"
+
+
 #: Contestants of a training, by name, and as a row names them.
 LOOPS = {
     "ours": "this project's",
@@ -45,7 +53,7 @@ LOOPS = {
 
 def loops(figures: Figures) -> str:
     """Time of each loop over that of the network's bare passes, as it is and compiled; model FLOPs utilisation."""
-    seconds, ways = figures["seconds"], {"": "", "_compiled": "compiled: "}
+    seconds, ways = figures["seconds"], {"": "", "_compiled": "compiled: ", "_graphs": "with CUDA graphs: "}
     rows = []
     for suffix, said in ways.items():
         names = [name for name in LOOPS if f"{name}{suffix}" in seconds and f"{name}{suffix}" != "passes"]
@@ -102,6 +110,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "experts_cifar10": ("pruned experts, IDDPM's CIFAR-10 net", pruned),
     "profile": ("profile: share of the bare forward passes", lambda one: f"{one['share']:.2f}"),
     "data": ("waiting for 100 k images of 64×64 on disk, share of a step", waits),
+    "data_full": ("1.28 M images of 16×16 in one file, batches of 128; share of a step", full),
     "shares": (
         "share of a step",
         lambda one: ", ".join(f"{part} {share(found)}" for part, found in one["shares"].items()),

@@ -3,7 +3,8 @@
 All loops get the same network, batch and precision, and train in turns: this project's; the one that diffusers'
 documentation teaches, which reads PNGs as a data set of files does, or images decoded beforehand; a minimal one; one as
 EDM trains. `passes` are the network's forward and backward passes alone, which no loop around the same network can
-beat. Each is run as it is and compiled. Operations of a step over a GPU's peak give the model FLOPs utilisation.
+beat. Each is run as it is and compiled; on a GPU the passes are also replayed from CUDA graphs. Operations of a step
+over a GPU's peak give the model FLOPs utilisation.
 """
 
 import tempfile
@@ -40,6 +41,8 @@ IMAGES = 1000
 STEPS = 100_000
 #: Ending of the names of compiled contestants.
 COMPILED = "_compiled"
+#: Ending of the names of contestants whose launches are replayed from CUDA graphs.
+GRAPHS = "_graphs"
 OTHERS: dict[str, type[Loop]] = {"minimal": MinimalLoop, "edm": EDMLoop, "passes": Passes}
 
 
@@ -134,6 +137,9 @@ def contestants(
             other = loop(network(params, device), random_images(params), params.training, device, compiled)
             found[f"{name}{suffix}"] = partial(other.run, steps)
         found[f"documented_decoded{suffix}"] = partial(documented(params, device, False, compiled).run, steps)
+    if also_compiled and device.type == "cuda":
+        graphs = Passes(network(params, device), random_images(params), params.training, device, "reduce-overhead")
+        found[f"passes{GRAPHS}"] = partial(graphs.run, steps)
     return found | {"documented": partial(documented(params, device, encoded=True).run, steps)}
 
 

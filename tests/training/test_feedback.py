@@ -38,8 +38,8 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 
     images = torch.zeros(3, 1, 4, 4, dtype=torch.uint8)
     sampler = Asking(np.full(T, 1 / T), unbiased=False)
-    feedback = Feedback(Accelerator(cpu=True), torch.nn.Linear(1, 1), None, None)  # type: ignore[arg-type]
-    feedback.source = BatchSource(images, batch_size, sampler, 0, False, CPU)
+    source = BatchSource(images, batch_size, sampler, 0, False, CPU)
+    feedback = Feedback(Accelerator(cpu=True), torch.nn.Linear(1, 1), source, None)  # type: ignore[arg-type]
     made, next_at = 0, 0
     for step in range(steps):
         assert feedback.measurements(step) == made
@@ -52,10 +52,10 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(build: Callable, parts: int) -> None:
     sampler = Recorder()
-    chosen = {"objective": OBJECTIVE, "batch_size": 6, "images": 12}
+    chosen = {"objective": OBJECTIVE, "batch_size": 6, "images": 24}
     trainer = build("trained", sampler=sampler, gradient_accumulation=parts, **chosen)
     trainer.run()
-    assert len(sampler.taught) == 2
+    assert len(sampler.taught) == 2  # of four steps: the last two's would count later
     batch = trainer.source.draw(0)
     with torch.no_grad():
         expected = (OBJECTIVE(build("untrained", **chosen).net, batch).weighted / batch.weights).numpy()

@@ -15,7 +15,7 @@ from unequal.models.backbones.backbone import count_cost
 from unequal.timesteps.partition import Partition
 from unequal.training import utilisation
 from unequal.training.checkpoint import LOG, read_checkpoint
-from unequal.training.gradient_surgery import Surgery, projected
+from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
 from unequal.training.loop import CHECKPOINT
 from unequal.training.objectives import SingleHead
 
@@ -149,11 +149,16 @@ def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_
 
 
 @pytest.mark.gpu
-def test_a_step_does_not_wait_for_the_gpu(build: Build) -> None:
+@pytest.mark.parametrize("combine", [None, projected, bargained])
+@pytest.mark.parametrize("sampler", [None, "loss_second_moment", "info_noise"])
+def test_a_step_does_not_wait_for_the_gpu(build: Build, combine: Combine | None, sampler: str | None) -> None:
     device = torch.device("cuda")
-    objective = SingleHead("epsilon", SCHEDULE.to(device))
-    chosen = {"runtime_changes": {"device": "cuda"}, "horizontal_flips": True, "log_every": 100}
-    trainer = build(objective=objective, images=80, device=device, **chosen)
+    chosen = {"runtime_changes": {"device": "cuda"}, "horizontal_flips": True, "log_every": 100, "images": 80}
+    chosen["objective"] = SingleHead("epsilon", SCHEDULE.to(device))
+    chosen["surgery"] = None if combine is None else Surgery(Partition([(0, 19), (20, 49)]), combine)
+    chosen["sampler"] = None if sampler is None else LEARNING[sampler]()
+    trainer = build(device=device, **chosen)
+    trainer.advance()
     trainer.advance()
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -76,6 +76,7 @@ def trainer_of(
     network: Network = NETWORK,
     surgery: Surgery | None = None,
     sampler: TimestepSampler | None = None,
+    exchange: str = "fp32",
 ) -> Trainer:
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
@@ -85,13 +86,14 @@ def trainer_of(
     loss = objective("epsilon", NoiseSchedule.linear(50))
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
-    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "surgery": surgery}
+    training = TRAINING.model_copy(update={"gradient_exchange": exchange})
+    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": RUNTIME, "surgery": surgery}
     return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
 
 
-def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
+def train(work: Path, steps: int, kind: str = "unet2d", exchange: str = "fp32") -> dict[str, Tensor]:
     network, objective, surgery = KINDS[kind]
-    trainer = trainer_of(work, 10, objective, network, surgery)
+    trainer = trainer_of(work, 10, objective, network, surgery, exchange=exchange)
     for _ in range(steps):
         trainer.advance()
     learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())
@@ -118,7 +120,8 @@ def learned(work: Path) -> dict[str, dict[str, Any]]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    for kind in KINDS:
-        weights = train(folder / kind, 10, kind)
+    trainings = {kind: train(folder / kind, 10, kind) for kind in KINDS}
+    trainings["bf16"] = train(folder / "bf16", 10, exchange="bf16")
+    for kind, weights in trainings.items():
         np.savez(folder / f"{kind}_{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})
     (folder / f"learned_{processes.rank()}.json").write_text(json.dumps(learned(folder)))

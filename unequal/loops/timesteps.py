@@ -52,6 +52,38 @@ class PendingLosses:
         return self.losses.double().numpy()
 
 
+class LossQueue:
+    """Losses of a sampler's draws, from which it learns `DELAY` draws later, on every device alike.
+
+    Args:
+        sampler: that has drawn.
+    """
+
+    def __init__(self, sampler: TimestepSampler) -> None:
+        self.sampler = sampler
+        self.pending: deque[PendingLosses] = deque()
+
+    def push(self, draw: int, timesteps: np.ndarray, losses: Tensor) -> None:
+        """Begin to copy the losses [B] of a draw from their device."""
+        self.pending.append(PendingLosses(draw, timesteps, *to_host(losses)))
+
+    def learn(self, draw: int) -> None:
+        """Hand on the losses that count in a draw."""
+        while self.pending and self.pending[0].draw <= draw - DELAY:
+            one = self.pending.popleft()
+            self.sampler.learn(one.timesteps, one.arrived_losses())
+
+    def state(self) -> list[list[Any]]:
+        """All that is pending, as JSON can carry it; waits for losses that are on their way."""
+        return [[one.draw, one.timesteps.tolist(), one.arrived_losses().tolist()] for one in self.pending]
+
+    def load(self, state: Sequence[Sequence[Any]]) -> None:
+        """Go on from a saved state."""
+        self.pending = deque(
+            PendingLosses(draw, np.array(t), torch.tensor(losses, dtype=torch.float64)) for draw, t, losses in state
+        )
+
+
 class Timesteps:
     """Timesteps and weights for a loop's batches, drawn by a sampler.
 
@@ -81,7 +113,7 @@ class Timesteps:
             raise UserError(f"loss weights of shape {list(table.shape)} for {count} timesteps; allowed: [{count}]")
         self.sampler, self.seed, self.loss_weights = sampler, seed, table
         self.draws = self.images = 0
-        self.pending: deque[PendingLosses] = deque()
+        self.losses = LossQueue(sampler)
         self.last: np.ndarray | None = None
 
     def draw(self, batch_size: int, device: torch.device | str = "cpu") -> Drawn:
@@ -91,9 +123,7 @@ class Timesteps:
             batch_size: B, of this process; the same in all that share a batch.
             device: where both tensors are needed.
         """
-        while self.pending and self.pending[0].draw <= self.draws - DELAY:
-            one = self.pending.popleft()
-            self.sampler.learn(one.timesteps, one.arrived_losses())
+        self.losses.learn(self.draws)
         rank, processes = rank_and_world_size()
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, self.draws)
         batch = self.sampler.sample(processes * batch_size, generator, images_trained=self.images)
@@ -118,14 +148,13 @@ class Timesteps:
                 f"learn: losses of shape {list(losses.shape)}; allowed: one for each timestep of the last draw, before "
                 "any mean over images"
             )
-        self.pending.append(PendingLosses(self.draws - 1, self.last, *to_host(whole)))
+        self.losses.push(self.draws - 1, self.last, whole)
         self.last = None
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next draws depend on, as JSON can carry it; waits for losses that are on their way."""
-        heard = [[one.draw, one.timesteps.tolist(), one.arrived_losses().tolist()] for one in self.pending]
-        sampler = self.sampler.state_dict()
-        return {"seed": self.seed, "draws": self.draws, "images": self.images, "heard": heard, "sampler": sampler}
+        learned = {"losses": self.losses.state(), "sampler": self.sampler.state_dict()}
+        return {"seed": self.seed, "draws": self.draws, "images": self.images} | learned
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state. Raises UserError where it is that of another seed."""
@@ -133,8 +162,7 @@ class Timesteps:
             raise UserError(f"the state is that of draws with seed {state['seed']}; allowed: seed {self.seed}")
         self.sampler.load_state_dict(state["sampler"])
         self.draws, self.images, self.last = state["draws"], state["images"], None
-        pending = ((draw, np.array(t), torch.tensor(losses)) for draw, t, losses in state["heard"])
-        self.pending = deque(PendingLosses(*one) for one in pending)
+        self.losses.load(state["losses"])
 
 
 def rank_and_world_size() -> tuple[int, int]:

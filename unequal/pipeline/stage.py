@@ -184,6 +184,7 @@ class Run:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
         use_cuda = has_cuda and chosen != "cpu"
         device = torch.device("cuda", processes.rank()) if use_cuda else torch.device("cpu")
+        torch.backends.cudnn.benchmark = self.runtime.cudnn_benchmark
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
         self._tracker.tags(computed_on(device))

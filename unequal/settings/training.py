@@ -60,6 +60,9 @@ class Training(Strict):
     average: Average = Field(description="of the weights of all steps, which makes the model")
     horizontal_flips: bool
     precision: Literal["auto", "fp32", "bf16"] = Field(description="auto: bf16 on a GPU that has it, else fp32")
+    gradient_exchange: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="precision in which processes average their gradients; bf16: half of the traffic"
+    )
     log_every: Interval = Field(description="steps between two lines of the log")
     checkpoint_every: Interval = Field(description="steps between two resumable states")
     pictures: int | None = Field(
@@ -122,6 +125,12 @@ class Runtime(Strict):
         description="torch.compile the network; auto: on a GPU that has bf16, where a C compiler is installed"
     )
     channels_last: bool
+    cudnn_benchmark: bool = Field(
+        default=False, description="let cuDNN try its algorithms at each new size; runs then differ by rounding"
+    )
+    bucket_mb: int = Field(
+        default=25, gt=0, le=10_000, description="megabytes of gradients that processes average at a time"
+    )
     progress: bool = Field(description="progress bars on a terminal")
     checkpoint_seconds: PositiveFloat | None = Field(
         default=None,

@@ -1,7 +1,8 @@
 """Feedback from training to a timestep sampler: the losses of its batches, and gradients where it asks for them.
 
-A sampler that learns nothing costs nothing: no value is read back from the device for it. All processes pass the same
-figures to their samplers, which therefore draw the same batches.
+A sampler that learns nothing costs nothing: no value is read back from the device for it. Losses count two steps after
+theirs, so that no step waits for a device; gradients are waited for whenever they are measured. All processes pass the
+same figures to their samplers, which therefore draw the same batches.
 """
 
 from copy import deepcopy
@@ -12,6 +13,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from unequal.loops.timesteps import LossQueue
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
@@ -30,6 +32,7 @@ class Feedback:
 
     def __init__(self, accelerator: Accelerator, net: nn.Module, source: BatchSource, objective: Objective) -> None:
         self.accelerator, self.net, self.source, self.objective = accelerator, net, source, objective
+        self.losses = LossQueue(source.sampler)
 
     @property
     def sampler(self) -> TimestepSampler:
@@ -51,7 +54,8 @@ class Feedback:
         return self.measurements(step + 1) > self.measurements(step)
 
     def refresh(self, step: int) -> None:
-        """Let the sampler measure before a step, if its time has come."""
+        """Let the sampler learn from losses that count in a step, and measure before it if its time has come."""
+        self.losses.learn(step)
         if self.due(step):
             generator = numpy_generator(self.source.seed, Stream.MEASURED, step, 0)
             self.sampler.refresh(partial(self.squared_norms, step), generator)
@@ -65,19 +69,21 @@ class Feedback:
         batch = self.source.measured(step, timesteps)
         objective = deepcopy(self.objective)  # one that remembers is not to learn from what is measured
         losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
-        return self.all_gather([squared_norms(losses, list(self.net.parameters()))], len(timesteps))
+        norms = squared_norms(losses, list(self.net.parameters()))
+        return self.all_gather([norms], len(timesteps)).cpu().numpy()
 
     def learn(self, step: int, losses: list[Tensor]) -> None:
         """Hand on the losses of a step, given as parts of this process's share of the batch."""
         if self.sampler.learns:
-            self.sampler.learn(self.source.timesteps(step).timesteps, self.all_gather(losses, self.source.batch_size))
+            whole = self.all_gather(losses, self.source.batch_size)
+            self.losses.push(step, self.source.timesteps(step).timesteps, whole)
 
-    def all_gather(self, mine: list[Tensor], total: int) -> np.ndarray:
+    def all_gather(self, mine: list[Tensor], total: int) -> Tensor:
         """This process's share of some figures, joined with those of the others, [total]."""
         whole = torch.zeros(total, dtype=torch.float64, device=self.source.device)
         whole[self.own(total)] = torch.hstack(mine).double()
         found: Tensor = self.accelerator.reduce(whole, "sum")
-        return found.cpu().numpy()
+        return found
 
     def own(self, total: int) -> slice:
         """This process's share of some figures."""

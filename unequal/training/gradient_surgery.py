@@ -5,6 +5,8 @@ PCGrad (2001.06782) removes from each of two opposed gradients the part along th
 
 Both cost a backward pass a cluster, of its own images (no more images than without, in smaller portions), and the
 memory of (K + 2)·|θ| numbers for K clusters. Processes and accumulated parts add up each cluster's gradient first.
+Both are linear combinations of the gradients, whose coefficients follow from the products GGᵀ [K, K] alone. No value is
+read back from the device.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,69 +16,67 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unequal.loops.timesteps import to_device
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives import Losses
 
-#: Gradients [K, P], and a generator of whatever is drawn → what the parameters are moved by, [P].
+#: Products GGᵀ of gradients [K, K] in float64, and a generator of whatever is drawn → their coefficients [K].
 Combine = Callable[[Tensor, np.random.Generator], Tensor]
 
 #: Of the product of a unit gradient with itself: added, so that clusters in full conflict have a bargain too, to stay.
 RIDGE = 1e-8
-#: Newton's decrement at which a bargain is struck, and steps in which it always has been.
-STRUCK, MOST_STEPS = 1e-9, 200
+#: Newton's steps of a bargain. Gradients of 20 clusters that share a direction or oppose it take up to 24, two exactly
+#: opposed ones 36.
+NEWTON_STEPS = 40
 
 
-def projected(gradients: Tensor, generator: np.random.Generator) -> Tensor:
-    """The sum of gradients without their conflicts, [P].
+def projected(products: Tensor, generator: np.random.Generator) -> Tensor:
+    """Coefficients of the sum of gradients without their conflicts, [K].
 
     Where g_i·g_j < 0, g_i loses its part along g_j, g_i −= (g_i·g_j/‖g_j‖²)·g_j, for each j in an order drawn anew for
     each i; g_j is as it came (2001.06782, algorithm 1).
 
     Args:
-        gradients: [K, P].
+        products: [K, K], float64.
         generator: of the orders.
     """
-    found = torch.zeros_like(gradients[0])
-    for i, own in enumerate(gradients):
-        left = own.clone()
-        for j in generator.permutation(len(gradients)):
-            product = left @ gradients[j]
-            if j != i and product < 0:
-                left -= product / gradients[j].square().sum() * gradients[j]
-        found += left
-    return found
+    count = len(products)
+    orders = np.stack([generator.permutation(count) for _ in range(count)])
+    rows, left = torch.arange(count, device=products.device), identity(products)
+    for others in to_device(orders, products.device).unbind(1):
+        along = (left * products[others]).sum(1)
+        conflicts = (along < 0) & (others != rows)
+        left[rows, others] -= torch.where(conflicts, along / products.diagonal()[others], 0)
+    return left.sum(0)
 
 
-def bargained(gradients: Tensor, generator: np.random.Generator) -> Tensor:
-    """Σ_k α_k·g_k [P] by the weights of `bargaining_weights`; its length is √K, whatever those of the gradients are.
+def bargained(products: Tensor, generator: np.random.Generator) -> Tensor:
+    """α > 0 [K] with GGᵀα = 1/α: where ½αᵀGGᵀα − Σ ln α is least (2202.01017, claim 3.1).
+
+    The step Σ_k α_k·g_k has the length √K, whatever those of the gradients are. The function is strictly convex and
+    self-concordant, so that Newton's steps, shortened by 1 + their decrement, stay above 0 and arrive. They are of a
+    fixed number, since to ask whether they have arrived would be to wait for the device.
 
     Args:
-        gradients: [K, P]; those of clusters without images, which are 0, take no part.
+        products: [K, K], float64; clusters without images, whose products are 0, take no part.
         generator: not asked.
     """
-    present = gradients[gradients.any(1)]
-    weights = bargaining_weights((present @ present.T).double().cpu().numpy())
-    return torch.from_numpy(weights).to(present) @ present
-
-
-def bargaining_weights(products: np.ndarray) -> np.ndarray:
-    """α > 0 with GGᵀα = 1/α, from GGᵀ [K, K]: where ½αᵀGGᵀα − Σ ln α is least (2202.01017, claim 3.1).
-
-    That function is strictly convex and self-concordant, so that Newton's steps, shortened by 1 + their decrement, stay
-    above 0 and always arrive.
-    """
-    lengths = np.sqrt(np.diag(products))
-    cosines = products / np.outer(lengths, lengths) + RIDGE * np.eye(len(lengths))
-    weights = np.full(len(lengths), len(lengths) ** -0.5)
-    for _ in range(MOST_STEPS):
+    lengths = products.diagonal().sqrt()
+    lengths = torch.where(lengths > 0, lengths, 1)
+    absent = torch.diag(products.diagonal() == 0)
+    cosines = products / torch.outer(lengths, lengths) + RIDGE * identity(products) + absent
+    weights = torch.full_like(lengths, len(lengths) ** -0.5)
+    for _ in range(NEWTON_STEPS):
         slope = cosines @ weights - 1 / weights
-        step = np.linalg.solve(cosines + np.diag(weights**-2.0), slope)
-        decrement = float(np.sqrt(slope @ step))
-        weights = weights - step / (1 + decrement)
-        if decrement < STRUCK:
-            break
-    return np.asarray(weights / lengths)
+        step, _ = torch.linalg.solve_ex(cosines + torch.diag(weights**-2), slope)
+        weights = weights - step / (1 + (slope @ step).clamp(min=0).sqrt())
+    return weights / lengths
+
+
+def identity(products: Tensor) -> Tensor:
+    """The identity matrix of the same size, kind and device."""
+    return torch.eye(len(products), dtype=products.dtype, device=products.device)
 
 
 #: How gradients of clusters are made one, by the name under which a recipe chooses it.
@@ -104,23 +104,25 @@ class ClusterGradients:
 
     def __init__(self, surgery: Surgery, parameters: Sequence[Tensor]) -> None:
         self.parameters, self.combined = parameters, surgery.combine
-        self.members = torch.from_numpy(surgery.clusters.members).to(parameters[0].device)
+        self.members = surgery.clusters.members
         self.gradients = parameters[0].new_zeros(len(surgery.clusters), sum(one.numel() for one in parameters))
 
-    def backward(self, batch: Batch, backward: Callable[[Batch], Losses]) -> Losses:
+    def backward(self, batch: Batch, timesteps: np.ndarray, backward: Callable[[Batch], Losses]) -> Losses:
         """Losses of a batch, whose images go forwards and backwards cluster by cluster.
 
         Args:
             batch: or a part of one.
+            timesteps: of the batch [B], in host memory.
             backward: adds the gradient of a batch's loss to the parameters', and gives its losses.
         """
-        members = self.members[batch.timesteps]
+        members = self.members[timesteps]
         weighted, terms = torch.zeros_like(batch.weights), dict[str, Tensor]()
-        for cluster in members.unique().tolist():
-            index = (members == cluster).nonzero().flatten()
+        for cluster in np.unique(members).tolist():
+            places = np.flatnonzero(members == cluster)
+            index = to_device(places, weighted.device)
             losses = backward(batch.chosen(index))
             weighted[index] = losses.weighted.detach().to(weighted)
-            share = len(index) / len(members)
+            share = len(places) / len(members)
             terms = {name: terms.get(name, 0) + share * value for name, value in losses.terms.items()}
             self.take(cluster)
         return Losses(weighted, terms)
@@ -138,7 +140,9 @@ class ClusterGradients:
 
     def combine(self, generator: np.random.Generator, mean: Callable[[Tensor], Tensor]) -> None:
         """Give the parameters what becomes of all gradients; `mean` averages a tensor over all processes."""
-        found = self.combined(mean(self.gradients), generator)
-        for part, parameter in zip(self.split(found), self.parameters, strict=True):
+        gradients = mean(self.gradients)
+        coefficients = self.combined((gradients @ gradients.T).double(), generator)
+        combined = coefficients.to(gradients) @ gradients
+        for part, parameter in zip(self.split(combined), self.parameters, strict=True):
             parameter.grad = part.view_as(parameter).clone()
         self.gradients.zero_()

@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
-from unequal import processes
-from unequal.environment import drop_variables
 from unequal.errors import Diverged, UserError
 from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
@@ -29,6 +25,7 @@ from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.saved import Saved, digest_of, saved_or_none
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
+from unequal.training.accelerator import accelerator_of
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
@@ -59,13 +56,13 @@ from unequal.training.optimizer import (
 from unequal.training.pictures import Pictures
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
-from unequal.workspace import chosen_precision, is_compiled, memory_format
+from unequal.workspace import is_compiled, memory_format
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from unequal.settings.training import Runtime
-    from unequal.training.gradient_surgery import Surgery
+    from unequal.training.gradient_surgery import ClusterGradients, Surgery
 
 CHECKPOINT = "checkpoint.safetensors"
 #: Prefix in a checkpoint of the moments of what the objective learns.
@@ -142,13 +139,8 @@ class Trainer:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images, self.keep_state, self.pictures = images, keep_state, pictures
-        # One process may train in several precisions: a pruned candidate, then the experts of a plan.
-        AcceleratorState._reset_state()
-        drop_variables(launched=processes.folder() is not None)
-        processes.meet("gloo" if source.device.type == "cpu" else "nccl")
-        bf16 = chosen_precision(training.precision, source.device) == "bf16"
-        self.accelerator = Accelerator(cpu=source.device.type == "cpu", mixed_precision="bf16" if bf16 else "no")
-        self.refuse_empty_parts()
+        passes = training.gradient_accumulation if surgery is None else 0
+        self.accelerator = accelerator_of(source.device, training, runtime, passes)
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.start = digest_of(self.net.state_dict(), "")
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
@@ -232,7 +224,7 @@ class Trainer:
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
             with nullcontext() if last and self.surgery is None else self.accelerator.no_sync(self.forward):
-                losses = self.backward(batch) if self.surgery is None else self.surgery.backward(batch, self.backward)
+                losses = self.backward(batch) if self.surgery is None else self.by_clusters(batch, part, self.surgery)
             observed.append(losses.weighted.detach() / batch.weights)
             loss = self.scaled(losses.weighted.detach())
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
@@ -266,6 +258,10 @@ class Trainer:
         losses = self.objective(self.forward, batch)
         self.accelerator.backward(self.scaled(losses.weighted))
         return losses
+
+    def by_clusters(self, batch: Batch, part: slice, surgery: "ClusterGradients") -> Losses:
+        """Losses of a part of the batch, as `backward`; their gradients are kept by clusters of timesteps."""
+        return surgery.backward(batch, self.source.timesteps(self.step).timesteps[part], self.backward)
 
     def scaled(self, weighted: Tensor) -> Tensor:
         """Loss of a part: processes average their gradients, so each scales its sum by their number."""
@@ -333,6 +329,7 @@ class Trainer:
             "step": self.step,
             "optimizer": self.settings.name,
             "sampler": self.source.sampler.state_dict(),
+            "losses": self.feedback.losses.state(),
             "interval_steps": self.interval.steps,
             "start": self.start,
             "lr_milestones": [*self.settings.lr_milestones.items()],
@@ -343,11 +340,7 @@ class Trainer:
         self.saved_step = self.step
 
     def restore(self) -> int:
-        """Load the saved state, if there is one; returns the number of steps done.
-
-        Raises:
-            UserError: the state is another network's, or lacks a snapshot that was made on its way.
-        """
+        """Load the saved state, if there is one; returns the number of steps done. Raises UserError if it is unfit."""
         self.work.mkdir(parents=True, exist_ok=True)
         saved, step = self.saved_state(), 0
         if saved is not None:
@@ -361,6 +354,7 @@ class Trainer:
             self.averages.load_state_dict(saved.tensors, step)
             self.objective.load_state_dict(strip_prefix("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
+            self.feedback.losses.load(saved.facts["losses"])
             self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
             if self.pictures is not None:
                 self.pictures.load_state_dict(saved.tensors)
@@ -394,15 +388,6 @@ class Trainer:
         """Optimizer steps until so many images have been seen."""
         without_measuring = -(-images // self.training.batch_size)
         return bisect_left(range(without_measuring), images, key=self.feedback.images_seen)
-
-    def refuse_empty_parts(self) -> None:
-        """Raise UserError where a batch has less images than parts."""
-        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
-        if processes * parts > self.training.batch_size:
-            raise UserError(
-                f"{processes} processes, each with {parts} accumulated part(s), cannot share a batch of "
-                f"{self.training.batch_size}; lower runtime.processes or raise training.batch_size"
-            )
 
     def progress(self) -> "tqdm[Any]":
         """Bar or lines with steps, images, loss, images/s and time left."""
