@@ -132,7 +132,7 @@ def prepared(source: Path, target: Path, size: int) -> dict[str, float]:
     """Prepare an array in a process; its seconds, and the largest memory that belongs to no file, in bytes."""
     command = [sys.executable, "-m", "benchmarks.data", str(source), str(target), str(size)]
     largest, start = 0, time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             largest = max(largest, anonymous_bytes(process.pid))
             time.sleep(0.05)
@@ -160,7 +160,7 @@ def measure_full(params: Params, device: torch.device, images: int, size: int, s
         generate(source, images, size)
         forget(source)
         few = Path(folder) / "few.npy"
-        generate(few, 10, size)
+        generate(few, 100, size)
         start = prepared(few, Path(folder) / "few", size)
         whole = prepared(source, target, size)
         waits = {way: waiting(target / IMAGES, way, params, device, steps) for way in WAYS}

@@ -37,7 +37,7 @@ def full(figures: Figures) -> str:
     one, few = figures["prepared"], figures["prepared_few"]
     speed = figures["images"] / (one["seconds"] - few["seconds"])
     memory = (one["bytes"] - few["bytes"]) / 1e6
-    return f"prepared {speed:,.0f} images/s with {memory:.0f} MB more memory than ten; waiting: {waits(figures)}"
+    return f"prepared {speed:,.0f} images/s with {memory:.0f} MB more memory than a hundred; waiting: {waits(figures)}"
 
 
 #: Contestants of a training, by name, and as a row names them.

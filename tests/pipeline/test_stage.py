@@ -186,9 +186,12 @@ def test_each_process_works_on_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
     launched(3, 4, tmp_path, monkeypatch)
-    write_params(device="cuda")
-    assert status(lambda run: chosen.append(run.device)) == 0
-    assert chosen == [torch.device("cuda", 3)] * 2
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    for tried in (False, True):
+        write_params(device="cuda", cudnn_benchmark=tried)
+        assert status(lambda run: chosen.append(run.device)) == 0
+        assert torch.backends.cudnn.benchmark == tried
+    assert chosen == [torch.device("cuda", 3)] * 4
     assert ("tags", {"device": "GPU 3", "fp32": "convolutions ieee, products ieee"}) in Recorder.calls
 
 
