@@ -48,7 +48,7 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
     monkeypatch.setattr(estimate, "TIMED_MACS", 1e7)
     ran: list[Any] = []
-    monkeypatch.setattr(trial, "run_engine", lambda *arguments: ran.append(arguments))
+    monkeypatch.setattr(trial, "run_engine", lambda *arguments, log: ran.append(arguments))
     (project / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text())
     np.savez(project / "mine.npz", images=np.zeros((900, 8, 8), np.uint8), labels=np.arange(900) % 3)
     settings = read_yaml(DEFAULT)
@@ -57,6 +57,7 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     said = done("try", "mine.yaml", "--minutes", 0.01, "--cores", 1)
     assert ran == [(Path("tries/mine"), "snakemake", 1)]
     assert "mine.yaml: every stage ran" in said
+    assert "0.01 min are too few: this is the least" in said
     monkeypatch.chdir("tries/mine")
     params = Params.read(Path("params.yaml"))
     assert Path(params.data.path or "").resolve() == project / "mine.npz"

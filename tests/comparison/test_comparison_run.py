@@ -1,5 +1,7 @@
 """A comparison of every kind of arm, from its settings to its page, by the command; and graphs that are laid."""
 
+import io
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -7,11 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from params_files import DELETE, edited
 
-from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine
+from unequal.cli.main import Stopped
+from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine, write_log
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.settings.strict import read_yaml
@@ -130,3 +134,51 @@ def test_an_engine_finds_a_relative_folder_from_another_checkout(
     run_engine(Path("tries/mine"), "snakemake", 1)
     (words,) = calls
     assert str(tmp_path / "tries/mine") in words
+
+
+#: A stand-in for an engine: it ignores what asks it to stop, and so does its stage, in a session of its own.
+STUBBORN = """
+import pathlib, signal, subprocess, sys, time
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+if sys.argv[1:]:
+    stage = subprocess.Popen([sys.executable, __file__], start_new_session=True)
+    pathlib.Path(sys.argv[1]).write_text(str(stage.pid))
+time.sleep(600)
+"""
+
+
+def test_an_engine_that_does_not_stop_is_killed_with_its_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    words = [sys.executable, str(tmp_path / "stubborn.py"), str(tmp_path / "stage")]
+    monkeypatch.setattr("unequal.comparison.run.command", lambda *_: words)
+    monkeypatch.setattr("unequal.pipeline.engines.GRACE_SECONDS", 0.5)
+    engines: list[psutil.Process] = []
+
+    def stop_when_started(number: int, _: Any) -> None:
+        if (tmp_path / "stage").exists() and (tmp_path / "stage").read_text():
+            engines.extend(psutil.Process().children(recursive=True))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Stopped(signal.SIGTERM)
+
+    previous = signal.signal(signal.SIGALRM, stop_when_started)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        with pytest.raises(Stopped):
+            run_engine(tmp_path, "snakemake", 1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert int((tmp_path / "stage").read_text()) in {one.pid for one in engines}
+    assert not [one for one in engines if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_quiet_engine_prints_a_line_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = b"rule train_base:\n    input: a\nFinished jobid: 3 (Rule: train_base)\n2 of 9 steps (22%) done\n"
+    output += b"[Fri]\nError in rule prune_group_0:\n    jobid: 4\nError in rule prune_group_0:\n"
+    (tmp_path / "prune_group_0.log").write_text("a start\nprune: out of memory\n")
+    write_log(io.BytesIO(output), tmp_path / "engine.log")
+    assert (tmp_path / "engine.log").read_bytes() == output
+    assert capsys.readouterr() == ("  2 of 9: train_base\n", "  prune_group_0 failed: prune: out of memory\n")

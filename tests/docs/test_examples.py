@@ -10,7 +10,7 @@ import pytest
 from accelerate.state import AcceleratorState
 from pages import ROOT
 
-EXAMPLES = sorted((ROOT / "docs/examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "docs/code").glob("*.py"))
 MARK = "  # unequal"
 #: What examples need that is not there with the pipeline.
 FURTHER = {"lora": ("peft", "transformers")}

@@ -93,7 +93,7 @@ def changed(change: Callable[[dict[str, Any]], object]) -> str:
 GOOD = document().model_dump_json()
 ENDLESS, HUGE = {"kind": "flow", "timesteps": 10**14, "shift": 1.0}, [1e308] * 40
 BAD: dict[str, tuple[str | None, list[str], str]] = {
-    "missing": (None, [], "timesteps.json: no such file; `unequal profile` writes it"),
+    "missing": (None, [], "timesteps.json: no such file; `unequal profile MODEL --train IMAGES --out FOLDER` writes"),
     "cut short": (GOOD[:200], [], "not valid JSON"),
     "too long": (changed(lambda c: c.update(schedule=ENDLESS)), [], "too many"),
     "too few losses": (changed(lambda c: c["losses"]["held_out"]["mean"].pop()), [], "a table of 39 figures"),

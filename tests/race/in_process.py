@@ -20,7 +20,7 @@ class Engine:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def __call__(self, folder: Path, engine: str, cores: int, options: Any, dry_run: bool, graph: Path) -> None:
+    def __call__(self, folder: Path, engine: str, cores: int, options: Any, graph: Path) -> None:
         """Run what is stale in the working directory, which is the folder."""
         assert folder.resolve() == Path.cwd()
         write_fingerprints(Path("dvc.yaml"))

@@ -2,10 +2,8 @@
 
 import importlib
 import json
-import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ from in_process import Engine
 
 from unequal.cli.main import unequal
 from unequal.pipeline.attempt import ENGINE
+from unequal.pipeline.engines import family
 from unequal.pipeline.fingerprint import programs
 from unequal.pipeline.recording import stages_of
 from unequal.race import run
@@ -157,7 +156,8 @@ def test_a_killed_race_goes_on_to_the_same_bracket(folder: Path, engine: str, tm
         assert process.poll() is None
         time.sleep(0.5)
     time.sleep(5)
-    os.killpg(process.pid, signal.SIGKILL)
+    for one in family(process.pid):
+        one.kill()
     process.wait()
     assert started(folder, engine).wait() == 0
     for name in (BRACKET, Path("results/race/outcome.json")):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from commands import done
 from one_line import refusal
 
 from unequal.cli.main import unequal
@@ -205,6 +206,52 @@ def test_a_dry_or_refused_plan_leaves_a_folder_as_it_was(tmp_path: Path, options
     result = CliRunner().invoke(unequal, ["race", "plan", str(tmp_path), *options.split()])
     assert isinstance(result.exception, UserError) == ("--dry-run" not in options), result.output
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("images", "asked", "said"),
+    [
+        (1000, False, "A training of 1.0 h is too short to race for"),  # an hour, where 28 hours pay
+        (100_000, False, ""),
+        (1000, True, ""),
+    ],
+)
+def test_a_training_too_short_to_race_for_is_named_outright(images: int, asked: bool, said: str) -> None:
+    hourly = replace(SMALL, prices=Prices(images=1000, training=3600.0, scoring=0.0, start=0.0))
+    plan = min(hourly.plans, key=lambda one: one.cost(4))
+    found = Prospect(plan, plan.cost(4), 0.01, 0.9, 0.9, 0.5, gain=0.2)  # worth twice the images
+    lines = list(hourly.worth(found, Budget(40 * 3600.0, in_images=False), images, asked))
+    assert lines[-1].endswith(f"the race pays from {plan.cost(4):.1f} h on.")
+    assert [line.partition(":")[0] for line in lines[:-1]] == [said] * bool(said)
+
+
+def test_a_dry_run_lists_the_first_rung_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    before = contents(tmp_path)
+    said = done("race", "run", tmp_path, "--dry-run").splitlines()
+    race = validate(RaceParams, SOUND, FILE).race
+    assert race is not None and race.short is not None
+    count = len(race.arms) * len(race.rates) * len(race.short.seeds)
+    assert said[0].startswith(f"race: short: {count} trainings of 320 images")
+    assert "  min_snr_x1_block_100" in said and len(said) == count + 2
+    assert said[-1] == f"Nothing was written; next: unequal race run {tmp_path}"
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("section", ["variants", "slots", "replicas"])
+def test_a_pipelines_file_that_lacks_a_section_is_refused_as_one(tmp_path: Path, section: str) -> None:
+    document = read_yaml(Path("params.yaml"))
+    few = {key: value for key, value in document.items() if key in {*RaceParams.model_fields, section}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(few), encoding="utf-8")
+    lines = [f"{line.split(': ')[1]}" for line in str(refusal_of(tmp_path)).split("\n")]
+    assert section not in lines and "profile" in lines
+
+
+def refusal_of(folder: Path) -> UserError:
+    """The error by which the params file of a folder is refused."""
+    with pytest.raises(UserError) as caught:
+        RaceParams.read(folder / "params.yaml")
+    return caught.value
 
 
 @pytest.mark.usefixtures("priced")

@@ -32,8 +32,9 @@ def check(params_file: Path) -> None:
     params = check_params(params_file)
     say(f"{params_file}: sound")
     if isinstance(params, ExpertParams) and params.network.pretrained is None:
-        from unequal.cli.estimate import extent
+        from unequal.cli.estimate import data_line, extent
 
+        say(data_line(params))
         say(f"cost: {extent(params)}", f"  time: `unequal estimate {params_file}` measures it here")
 
 

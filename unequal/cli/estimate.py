@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
+from unequal.cli.machine import busy, recommended_threads
 from unequal.data.preparation import loaded
 from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
@@ -43,10 +44,11 @@ NOTES = """\
 On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
 is trained, {state:.1f} MB of resumable state as well.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
-Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
+Times are measured without torch.compile, on a few images; those of training in the precision that is chosen.
+train_mixed is paper 1's network with three heads, for noise, velocity and image, whose answers are mixed."""
 #: Copies of the weights in training: themselves, gradients, average, two moments, what the optimizer has in hand.
 TRAINED_COPIES = 6
-MEMORY = "Memory: a training takes about {:.1f} GB in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
+MEMORY = "Memory: a training takes about {}B in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
 #: The stage that makes all the others once more.
 REPEATED = "replicate"
 IMPORTS = "import torch, diffusers, mlflow"
@@ -335,7 +337,7 @@ def extent(params: ExpertParams) -> str:
     macs = sum(one.training + one.forward for one in workload(params, net))
     return (
         f"{with_prefix(parameters)} parameters; the base sees {params.recipes['base'].images:,} images; "
-        f"{with_prefix(macs)} FLOPs for all stages; {training_memory(params, net) / 1e9:.1f} GB for a training in fp32"
+        f"{with_prefix(macs)} FLOPs for all stages; {with_prefix(training_memory(params, net))}B for a training in fp32"
     )
 
 
@@ -352,6 +354,17 @@ def brief(params: ExpertParams) -> str:
     )
 
 
+def data_line(params: ExpertParams) -> str:
+    """A line on the images: where, of what size, how many."""
+    data, count = params.data, images_at_hand(params)
+    where = data.source if data.path is None else f"{data.source} {data.path}"
+    shape = f"{data.image_size} × {data.image_size} pixels, {'RGB' if data.channels == 3 else 'grey' if data.channels == 1 else f'{data.channels} channels'}"
+    if count is None:
+        return f"data: {where}, {shape}; not at hand"
+    held_out = len(loaded(data).images) - count
+    return f"data: {where}, {shape}; {count:,} images for training, {held_out:,} held out"
+
+
 def report(params_file: Path, compiled: bool) -> None:
     """Print what a params file costs on this machine. Raises UserError."""
     params = read_params(params_file)
@@ -362,5 +375,6 @@ def report(params_file: Path, compiled: bool) -> None:
     measured = measured_rates(params, net, device, True, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
     say(passes_line(params), *parameters_lines(params, net).split("\n"))
-    say(*f"{comparison(measured, params, device)}\n".split("\n"))
-    say(*MEMORY.format(training_memory(params, net) / 1e9).split("\n"))
+    say(comparison(measured, params, device))
+    say(*recommended_threads(measured.training, params), *busy(), "")
+    say(*MEMORY.format(with_prefix(training_memory(params, net))).split("\n"))

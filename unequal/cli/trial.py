@@ -61,9 +61,12 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     shutil.copyfile(GRAPH, folder / GRAPH)
     make_project(folder)
     base = document["recipes"]["base"]["images"]
-    say(f"{folder}: all stages, the base on {base:,} images; about {seconds / 60:.1f} min")
+    least = f"; {minutes:g} min are too few: this is the least" if seconds > 60 * minutes else ""
+    say(f"{folder}: all stages, the base on {base:,} images; about {seconds / 60:.1f} min{least}")
+    log = folder / "logs" / "engine.log"
+    say(f"A line a stage as it ends; all that the engine says: {log}")
     start = time.monotonic()
-    run_engine(folder, "snakemake", cores)
+    run_engine(folder, "snakemake", cores, log=log)
     took = (time.monotonic() - start) / 60
     say(f"{file}: every stage ran, in {took:.1f} min. The figures in {folder} say nothing of quality.")
 

@@ -26,6 +26,7 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
     prepare(folder)
     run_engine(folder, engine, cores, PILOT_TARGETS if pilot else (), dry_run)
     if dry_run:
+        say(f"Nothing was trained; next: the same command without --dry-run. The graph was laid: {folder / 'dvc.yaml'}")
         return
     say(*(pilot_lines(read_json(folder / PILOT)) if pilot else [folder / "results/report.html"]))
 

@@ -1,18 +1,20 @@
 """A comparison in a folder: its graph is laid, and an engine runs it."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
 from unequal.code import ROOT
-from unequal.errors import UserError
+from unequal.errors import UserError, say
 from unequal.files import write_bytes
-from unequal.pipeline.engines import GRAPH_ASKED, command, surroundings
+from unequal.pipeline import engines
+from unequal.pipeline.engines import GRAPH_ASKED, command, stop_session, surroundings
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every comparison, and a folder's own stages, which are added to it or replace it.
@@ -90,6 +92,7 @@ def run_engine(
     targets: Sequence[str] = (),
     dry_run: bool = False,
     graph: Path | None = None,
+    log: Path | None = None,
 ) -> None:
     """Run a graph of a folder, or continue it.
 
@@ -100,6 +103,7 @@ def run_engine(
         targets: stages, and further options of the engine; none: all stages.
         dry_run: show what would run.
         graph: below the folder, with the stages of dvc.yaml that it waits for; None: dvc.yaml.
+        log: a file for the engine's output, of which Snakemake's finished stages are printed alone; None: all is.
 
     Raises:
         UserError: the engine ended with an error.
@@ -112,15 +116,50 @@ def run_engine(
         words = [sys.executable, "-m", "dvc", "repro", *(["--dry"] if dry_run else []), *stages]
         where = folder
     asked = {} if graph is None else {GRAPH_ASKED: str(graph)}
-    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked)
+    streams: dict[str, Any] = {} if log is None else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    # In a session of its own: one signal reaches the engine and its stages, once.
+    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, start_new_session=True, **streams)
     try:
+        if log is not None and process.stdout is not None:
+            write_log(process.stdout, log)
         status = process.wait()
     except BaseException:
-        process.terminate()  # stages save their state; the same command continues
-        process.wait()
+        say(f"Stopping: running stages save their state, for at most {engines.GRACE_SECONDS:.0f} s.", err=True)
+        stop_session(process, engines.GRACE_SECONDS)
         raise
     if status:
         raise UserError(f"{folder}: {engine} ended with status {status}; logs of stages: {folder / 'logs'}")
+
+
+#: Snakemake's lines on a stage that has ended, on how many have, and on one that has failed.
+ENDED, COUNTED, FAILED = (
+    re.compile(pattern)
+    for pattern in (r"Finished jobid: \d+ \(Rule: (\w+)\)", r"(\d+) of (\d+) steps", r"Error in rule (\w+):")
+)
+
+
+def write_log(output: IO[bytes], log: Path) -> None:
+    """Write Snakemake's output to a log; print a line for each stage that has ended, and why one has failed."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    stage, said = "", set()
+    with log.open("wb") as file:
+        for line in output:
+            file.write(line)
+            file.flush()
+            text = line.decode(errors="replace").strip()
+            if ended := ENDED.match(text):
+                stage = ended[1]
+            elif (counted := COUNTED.match(text)) and stage:
+                say(f"  {counted[1]} of {counted[2]}: {stage}")
+            elif (failed := FAILED.match(text)) and failed[1] not in said:
+                said.add(failed[1])
+                own = log.with_name(f"{failed[1]}.log")
+                last = (
+                    own.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+                    if own.exists()
+                    else ""
+                )
+                say(f"  {failed[1]} failed: {last or 'its log is empty'}", err=True)
 
 
 def pilot_lines(pilot: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Snakemake on the graph of a folder, from Python."""
+"""Engines from Python: Snakemake on the graph of a folder, and how an engine is stopped with all that it runs."""
 
 import logging
 import os
@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import psutil
 from filelock import FileLock
 
 from unequal.errors import say
@@ -22,6 +25,8 @@ ALONE = Path(".snakemake/alone.lock")
 GRAPH_ASKED = "UNEQUAL_GRAPH"
 #: Seconds between checks whether it has ended, or is to be stopped.
 POLL_SECONDS = 0.2
+#: An engine and its stages that are to stop are killed after so many seconds.
+GRACE_SECONDS = 20.0
 
 
 def snakemake(root: Path, folder: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
@@ -101,6 +106,34 @@ def snakemake_inside(root: Path, folder: Path, *options: str) -> int:
             except subprocess.TimeoutExpired:
                 continue
     return process.returncode
+
+
+def stop_session(leader: "subprocess.Popen[Any]", seconds: float) -> None:
+    """Interrupt a process that leads a session, once and with all of the session; return when none of them is left.
+
+    What is left after some seconds is killed. A second signal, which raises in here, has it killed at once. Snakemake
+    waits for itself forever if a second SIGTERM reaches it within its handler of the first.
+    """
+    tree = family(leader.pid)
+    with suppress(ProcessLookupError):
+        os.killpg(leader.pid, signal.SIGINT)
+    try:
+        psutil.wait_procs(tree, timeout=seconds)
+    finally:
+        left = {one for member in tree if member.is_running() for one in family(member.pid)}
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        leader.wait()
+        psutil.wait_procs(left, timeout=1)
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """List a process and all below it; nothing where there is none."""
+    try:
+        return [first := psutil.Process(pid), *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def command(root: Path, folder: Path, *options: str) -> list[str]:

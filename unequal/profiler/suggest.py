@@ -18,6 +18,8 @@ from unequal.suggestions.suggestions import Border, Density, MeasuredProfile, Op
 
 #: Difference of λ from which on two schedules are not the same; files of betas have about seven digits.
 ANOTHER = 1e-3
+#: The command that measures what suggestions follow from; the pipeline's own profiles are of single splits and spaces.
+WRITTEN_BY = "`unequal profile MODEL --train IMAGES --out FOLDER` writes FOLDER/timesteps.json"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class LoadedProfile:
     def read(cls, file: Path) -> Self:
         """Read a file. Raises UserError in one line where it is missing or damaged, or of another form."""
         if not file.exists():
-            raise UserError(f"{file}: no such file; `unequal profile` writes it")
+            raise UserError(f"{file}: no such file; {WRITTEN_BY}")
+        if file.is_dir() or file.suffix != ".json":
+            raise UserError(f"{file}: is no timesteps.json; {WRITTEN_BY}")
         try:
             return cls(Timesteps.read(file), file)
         except UserError as error:

@@ -49,10 +49,12 @@ def plan(
     draft = Draft.of(folder, recipe, split(arms), numbers(rates), delta, whole_images)
     for line in draft.lines(budget, images, final):
         say(line)
-    if not dry_run:
-        draft.write()
-        where = "" if folder == Path() else f" {folder}"
-        say(f"{folder / 'params.yaml'}: race written; next: unequal race run{where}")
+    where = "" if folder == Path() else f" {folder}"
+    if dry_run:
+        say("Nothing was written; next: the same command without --dry-run.")
+        return
+    draft.write()
+    say(f"{folder / 'params.yaml'}: race written; next: unequal race run{where}")
 
 
 @race.command(context_settings={"ignore_unknown_options": True})
@@ -60,25 +62,29 @@ def plan(
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.option("--cores", default=2, show_default=True, help="Stages that run side by side (Snakemake).")
 @click.option("--engine", type=click.Choice(["snakemake", "dvc"]), default="snakemake", show_default=True)
-@click.option("--dry-run", is_flag=True, help="Show what would run of the first rung that is not done.")
+@click.option(
+    "--dry-run", is_flag=True, help="List the trainings of the first rung that is not judged, and write nothing."
+)
 def run(folder: Path, options: tuple[str, ...], cores: int, engine: str, dry_run: bool) -> None:
     """Run the race of FOLDER to its end, or continue it; OPTIONS behind `--` go to the engine.
 
     The same command continues after a kill or an edit; trainings that are done are not run again.
     """
     from unequal.race.adopting import standing_of
-    from unequal.race.run import carry_out
+    from unequal.race.run import carry_out, preview
     from unequal.race.showing import lines
 
+    if dry_run:
+        where = "" if folder == Path() else f" {folder}"
+        say(*preview(folder), f"Nothing was written; next: unequal race run{where}")
+        return
     folder = folder.resolve()
-    for rung in carry_out(folder, engine, cores, options, dry_run):
-        say(f"race: {rung} is {'shown' if dry_run else 'judged'}")
-        if not dry_run:
-            said = list(lines(standing_of(folder)))
-            say(said[0])
-            say(said[-1])
-    if not dry_run:
-        say(folder / "results/race/report.html")
+    for rung in carry_out(folder, engine, cores, options):
+        say(f"race: {rung} is judged")
+        said = list(lines(standing_of(folder)))
+        say(said[0])
+        say(said[-1])
+    say(folder / "results/race/report.html")
 
 
 @race.command()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from unequal.cli.machine import busy
 from unequal.errors import UserError
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
 from unequal.race.editing import edited, in_lines, write
@@ -15,7 +16,6 @@ from unequal.race.planning import (
     affordable,
     counted,
     measured_prices,
-    pays_from,
     race_section,
     refuse_what_does_not_pay,
     samplings_of,
@@ -38,6 +38,14 @@ COMMENTS = {
     "endpoint": "δ: two recipes are the same within it, in ln(FID)",
     "confirm": "fresh seeds: the claim goes by these alone",
 }
+#: What the columns of the table of plans are.
+LEGEND = (
+    "short: seeds of short trainings, and their share of the images; whole, finals: arms × seeds; fresh: seeds of "
+    "winner and control.",
+    "FID lost: how far the winner's FID lies above the best arm's; within 5 %: races that find an arm so near to it.",
+    "shown: races that show the winner better than the control, with arms as far apart as on CIFAR-10; half: with arms "
+    "half as far apart. One race of 24 shows a difference that is not there.",
+)
 
 
 @dataclass
@@ -51,6 +59,7 @@ class Draft:
         arms: name → what it is, and what it changes.
         left_out: shipped arms that cannot be trained here, with the reason.
         rates, delta: settings of the race.
+        own_images: of the recipe's own training.
         plan: the best one, once plans were simulated.
     """
 
@@ -61,6 +70,7 @@ class Draft:
     left_out: dict[str, str]
     rates: tuple[float, ...]
     delta: float
+    own_images: int
     plan: Plan | None = field(default=None)
 
     @classmethod
@@ -82,16 +92,16 @@ class Draft:
                 if not arms or arm in arms or arm == known.control
             }
             recipe = resized(known.recipe, whole_images)
-            return cls(folder / PARAMS, params, recipe, own, {}, rates, delta)
+            return cls(folder / PARAMS, params, recipe, own, {}, rates, delta, known.recipe.images)
         if name not in params.recipes:
             raise UserError(f"--recipe: '{name}'; {folder / PARAMS} has: {', '.join(params.recipes) or 'none'}")
         recipe = resized(params.recipes[name], whole_images)
         if recipe.optimizer.decay == "constant":
             recipe = recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"decay": "cosine"})})
         fits, left_out = fitting(recipe, params.schedule, params.training.batch_size)
-        return cls(
-            folder / PARAMS, params, recipe, chosen(arms, fits, left_out), {} if arms else left_out, rates, delta
-        )
+        raced = chosen(arms, fits, left_out)
+        own = params.recipes[name].images
+        return cls(folder / PARAMS, params, recipe, raced, {} if arms else left_out, rates, delta, own)
 
     @property
     def control(self) -> str:
@@ -111,27 +121,22 @@ class Draft:
             f"A whole training of {self.recipe.images:,} images takes {hours(prices.training)} here, its score "
             f"{hours(prices.scoring)}, and the start of both {prices.start:.0f} s."
         )
+        yield from busy()
         priced = PricedRace(tuple(self.arms), self.control, self.rates, self.delta, prices)
         if priced.cheapest(limit) > limit.amount:
             yield from smaller_races(priced, limit)
         candidates = affordable(priced, limit)
         size = f"{len(self.arms)} arms at {counted(self.rates)}"
-        yield f"Simulates races of {size}, to choose among {len(candidates)} plans …"
+        fitting = "1 plan fits" if len(candidates) == 1 else f"{len(candidates)} plans fit"
+        yield f"Simulates races of {size}: {fitting} {limit.shown(limit.amount)} …"
         found = best_prospects(candidates, len(self.arms), lambda one: priced.price(one, limit), limit.amount)
         yield from table(found, prices, len(self.arms), limit)
-        yield (
-            "short: seeds at a share of the images; whole and finals: arms × seeds; fresh: seeds of winner and control."
-        )
-        yield (
-            "regret: FID above the best arm; near: within 5 % of it; better: races that show a better winner, with "
-            "arms as far apart as on CIFAR-10, and half as far. One race of 24 claims a difference that is not there."
-        )
+        yield from LEGEND
         self.plan = found[0].plan
         if final is not None:
             length = Budget.parsed(final, None)
             refuse_what_does_not_pay(found[0], prices.price(self.plan, len(self.arms), length), length)
-        least = pays_from(found[0], prices.price(self.plan, len(self.arms), limit))
-        yield f"If arms differ here as there, the race pays from a final training of {limit.shown(least)} on."
+        yield from priced.worth(found[0], limit, self.own_images, final is not None)
 
     def section(self) -> dict[str, Any]:
         """The section `race`. Raises UserError where it is not sound."""

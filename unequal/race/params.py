@@ -16,9 +16,8 @@ class RaceParams(Raced):
 
     @classmethod
     def read(cls, path: Path = PARAMS) -> Core:  # type: ignore[override]
-        """Read a race's file, or the pipeline's, which has further sections. Raises UserErrors."""
-        is_pipeline = 2 * len(FURTHER & read_yaml(path).keys()) > len(FURTHER)
-        return read_whole(Params if is_pipeline else cls, path)
+        """Read a race's file, or the pipeline's: that has one of its further sections. Raises UserErrors."""
+        return read_whole(cls if FURTHER.isdisjoint(read_yaml(path)) else Params, path)
 
     @property
     def roles(self) -> dict[str, Role]:

@@ -128,6 +128,30 @@ class PricedRace:
         prices = replace(self.prices, images=round(share * self.prices.images), training=share * self.prices.training)
         return replace(self, prices=prices)
 
+    def worth(self, found: Prospect, budget: Budget, images: int, asked: bool) -> Iterator[str]:
+        """Lines on the final training from which on a race pays.
+
+        Args:
+            found: the plan.
+            budget: in whose unit prices are.
+            images: of the recipe's own training.
+            asked: whether the length of the final training was given.
+        """
+        price = self.price(found.plan, budget)
+        least, own = (
+            pays_from(found, price),
+            images * (1 if budget.in_images else self.prices.training / self.prices.images),
+        )
+        if math.isinf(least):
+            yield "The simulated races gain nothing: do not race."
+            return
+        if own < least and not asked:
+            yield (
+                f"A training of {budget.shown(own)} is too short to race for: a race of {budget.shown(price)} pays "
+                f"from a final training of {budget.shown(least)} on. --final names the length of yours."
+            )
+        yield f"This holds if arms differ here as on CIFAR-10; then the race pays from {budget.shown(least)} on."
+
     def options(self, asked: "PricedRace") -> str:
         """Options that turn another race into this one."""
         words = []
@@ -217,21 +241,21 @@ def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> No
 def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> list[str]:
     """Lines of simulated plans, the best first."""
     head = (
-        f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'regret':>7} {'near':>6} "
-        f"{'better':>7} {'half':>6}"
+        f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'FID lost':>8} {'within 5 %':>10} "
+        f"{'shown':>6} {'half':>6}"
     )
     lines = [head]
     for one in found:
         plan = one.plan
-        short = "–" if plan.short is None else f"{len(plan.short[1])} at {plan.short[0]:g}"
+        short = "–" if plan.short is None else f"{len(plan.short[1])} × {plan.short[0]:.3g}"
         seated = "all" if plan.keep is None else plan.keep + 1
         whole = f"{seated} × {len(plan.whole)}{' × 2 rates' if plan.lower else ''}"
         finals = f"{plan.finalists + 1} × {len(plan.finals)}" if plan.finals else "–"
         fresh = f"{len(plan.confirm)}+{len(plan.further)}" if plan.further else f"{len(plan.confirm)}"
         price = budget.shown(prices.price(plan, arms, budget))
         lines.append(
-            f"{short:>14} {whole:>16} {finals:>14} {fresh:>7} {price:>14} {100 * one.regret:6.1f}% "
-            f"{one.near:6.0%} {one.better:7.0%} {one.better_half:6.0%}"
+            f"{short:>14} {whole:>16} {finals:>14} {fresh:>7} {price:>14} {one.regret:8.1%} "
+            f"{one.near:10.0%} {one.better:6.0%} {one.better_half:6.0%}"
         )
     return lines
 

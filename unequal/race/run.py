@@ -11,7 +11,7 @@ from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.recording import is_changed, record_finished, stages_of
 from unequal.pipeline.sources import write_sources
-from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, standing_file
+from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, standing_file, training_name
 from unequal.race.params import RaceParams
 from unequal.race.plan import Rung
 from unequal.race.results import read_done
@@ -64,9 +64,23 @@ def bracket_of_nothing() -> dict[str, dict[str, str]]:
     return {"trainings": {}, "single": {}, "experts": {}, "profiled": {}, "judged": {}, "sampled": {}, "reported": {}}
 
 
-def carry_out(
-    folder: Path, engine: str, cores: int, options: Sequence[str] = (), dry_run: bool = False
-) -> Iterator[str]:
+def preview(folder: Path) -> Iterator[str]:
+    """Lines on the trainings of the first rung that is not judged; nothing is written."""
+    race = race_of(folder)
+    course = rungs(race, {})
+    while (judged := folder / standing_file(course[-1].name)).exists():
+        before, course = course, rungs(race, read_done(judged))
+        if len(course) == len(before):
+            yield "race: every rung is judged"
+            return
+    rung = course[-1]
+    names = [training_name(one, block) for one in rung.candidates for block in rung.blocks]
+    images = round(rung.share * race.recipe.images)
+    yield f"race: {rung.name}: {len(names)} trainings of {images:,} images, but for those that are done:"
+    yield from (f"  {name}" for name in names)
+
+
+def carry_out(folder: Path, engine: str, cores: int, options: Sequence[str] = ()) -> Iterator[str]:
     """Run a race to its end, rung after rung; yield the name of each rung that is done.
 
     Every call of the engine sees a bracket that does not change. Rungs that are done are not trained again.
@@ -82,11 +96,9 @@ def carry_out(
             return
         lay(folder / BRACKET, bracket_text(bracket(race, course)))
         last = course[-1].name
-        if dry_run or not is_done(folder, race, course):
-            run_engine(folder, engine, cores, options, dry_run, GRAPH)
+        if not is_done(folder, race, course):
+            run_engine(folder, engine, cores, options, graph=GRAPH)
         yield last
-        if dry_run:
-            return
 
 
 def is_done(folder: Path, race: Race, course: Sequence[Rung]) -> bool:

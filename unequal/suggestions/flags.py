@@ -57,7 +57,7 @@ def facts() -> dict[str, Any]:
 
 def shown(value: str | float) -> str:
     """A value as it is typed."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def accepts(known: dict[str, dict[str, Any]], flags: Flags) -> bool:

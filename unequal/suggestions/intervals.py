@@ -38,7 +38,12 @@ class Interval:
     carried: bool
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value:.4g} ({self.low:.4g} … {self.high:.4g})"
+        return f"{self.name} {shown(self.value)} ({shown(self.low)} … {shown(self.high)})"
+
+
+def shown(value: float) -> str:
+    """A number to three significant digits; whole from a hundred on."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def redrawn(means: Sequence[float], errors: Sequence[float]) -> np.ndarray:
