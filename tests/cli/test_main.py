@@ -51,10 +51,12 @@ def empty(project: Path) -> Path:
         ("estimate --size", "params.yaml: "),
         ("sample base", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
-        ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro` trains them"),
+        ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro train_base` trains"),
+        ("export best taken", "results/fid.csv: missing; `best` needs the scores of a whole run. Or name a model;"),
+        ("sample best", "results/fid.csv: missing; `best` needs the scores of a whole run. Or name a model;"),
         ("average folder taken --width 0.1", "folder/model.json: "),
         ("schema none", "'none': no kind of params file; allowed: pipeline, compare"),
-        ("suggest none.json", "none.json: no such file; `unequal profile` writes it"),
+        ("suggest none.json", "none.json: no such file; `unequal profile MODEL --train IMAGES"),
         ("profile folder --train folder --guidance nan", "--guidance nan: not a finite number"),
     ],
 )
@@ -98,4 +100,5 @@ def test_a_sound_params_file_is_so():
     lines = done("check", ROOT / "params.yaml").splitlines()
     assert lines[0].startswith(f"{ROOT / 'params.yaml'}: reads ")
     assert lines[1] == f"{ROOT / 'params.yaml'}: sound"
-    assert lines[2].startswith("cost: ") and "FLOPs" in lines[2]
+    assert lines[2] == "data: digits, 8 × 8 pixels, grey; 1,617 images for training, 180 held out"
+    assert lines[3].startswith("cost: ") and "FLOPs" in lines[3] and " MB for a training" in lines[3]

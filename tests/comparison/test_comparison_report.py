@@ -17,6 +17,7 @@ from piloted import pilot_figures, textbook_effect, write_pilot
 from scipy import stats
 from stage_project import write_params
 
+from unequal.comparison.figures import without_outliers
 from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
@@ -233,3 +234,17 @@ def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings
     apart = np.diff(found.logarithms("fid", other.arms), axis=0).std(ddof=1) / 2**0.5
     expected = upper_deviation(float(apart), 4) * textbook_effect(Design(2, 5, 3))
     assert family.visible[other] == pytest.approx(expected, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "expected"),
+    [
+        ([*range(-10, 11)], (-11.0, 11.0), (-11.0, 11.0)),  # nothing lies far out
+        ([*range(-10, 11), 400], (-11.0, 420.0), (-11.0, 19.0)),
+        ([5.0] * 20, (-1.0, 6.0), (0.0, 5.0)),  # the control stays in sight
+    ],
+)
+def test_outliers_do_not_squeeze_a_picture(
+    values: list[float], limits: tuple[float, float], expected: tuple[float, float]
+) -> None:
+    assert without_outliers(np.array(values), limits) == pytest.approx(expected, abs=1.0)

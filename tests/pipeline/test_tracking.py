@@ -119,7 +119,15 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
         lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
         lambda log: log.tags({"device": "cpu"}),
         lambda log: log.results(
-            {"fid": {"mean": 3.0, "n": 8}, "name": "base", "ok": True, "values": [1], "no": None, "seed": 1}
+            {
+                "fid": {"mean": 3.0, "n": 8},
+                "final_loss": {"epsilon/uniform": 0.05},
+                "name": "base",
+                "ok": True,
+                "values": [1],
+                "no": None,
+                "seed": 1,
+            }
         ),
         lambda log: [log.picture("samples", np.full((1, 32, 32), step, np.uint8), step) for step in (10, 20)],
         lambda log: log.artifacts([Path("results")]),

@@ -76,6 +76,11 @@ def test_the_page_shows_what_is_printed(arguments: str, said: str, monkeypatch: 
     assert done(*arguments.split()).strip() == said
 
 
+def test_a_table_of_the_pipeline_is_no_profile_to_suggest_from():
+    line = call("suggest", ROOT / "docs/example/profiles/base.csv").error
+    assert "base.csv: is no timesteps.json; `unequal profile MODEL --train IMAGES --out FOLDER` writes" in line
+
+
 def test_options_are_those_of_the_mathematics():
     assert tuple(PRECISIONS) == commands.PRECISIONS and commands.STRATA == STRATA
     assert tuple(LOSSES) == commands.SPACES and tuple(SCHEDULES) == commands.SCHEDULES

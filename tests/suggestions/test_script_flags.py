@@ -74,7 +74,7 @@ def test_the_mean_of_diffusers_counts_from_the_noise_end():
     flags = parsed(one_with(phrases(found, "diffusers"), "--logit_mean", "flux"), "diffusers")
     below = normal_cdf((logit(np.arange(1001) / 1000) - flags["logit_mean"]) / flags["logit_std"])
     drawn = np.diff(below)[::-1]
-    assert drawn == pytest.approx(found.density.nearest[0].probabilities, abs=1e-5)
+    assert drawn == pytest.approx(found.density.nearest[0].probabilities, abs=2e-5)
 
 
 def test_sd_scripts_draw_the_suggested_times_of_sd3_and_flux():
@@ -96,7 +96,7 @@ def test_a_shift_is_the_whole_one():
     assert flags["training_shift"] == 1  # beside a logit-normal
     by_shift = next(one for one in phrases(found, "kohya") if one.flags.get("--weighting_scheme") == "uniform")
     assert parsed(by_shift, "kohya")["training_shift"] == pytest.approx(
-        3 * found.density.nearest[1].arguments["shift"], rel=1e-3
+        3 * found.density.nearest[1].arguments["shift"], rel=5e-3
     )
 
 

@@ -358,7 +358,8 @@ def data_line(params: ExpertParams) -> str:
     """A line on the images: where, of what size, how many."""
     data, count = params.data, images_at_hand(params)
     where = data.source if data.path is None else f"{data.source} {data.path}"
-    shape = f"{data.image_size} × {data.image_size} pixels, {'RGB' if data.channels == 3 else 'grey' if data.channels == 1 else f'{data.channels} channels'}"
+    kind = {1: "grey", 3: "RGB"}.get(data.channels, f"{data.channels} channels")
+    shape = f"{data.image_size} × {data.image_size} pixels, {kind}"
     if count is None:
         return f"data: {where}, {shape}; not at hand"
     held_out = len(loaded(data).images) - count

@@ -64,8 +64,7 @@ def export(name: str, target: Path) -> None:
     name = best() if name == "best" else name
     source = MODELS / name
     if not source.exists():
-        there = ", ".join(sorted(path.name for path in MODELS.glob("*"))) or "none; `dvc repro` trains them"
-        raise UserError(f"{source}: no such model; there are: {there}")
+        raise UserError(f"{source}: no such model; there are: {trained()}")
     refuse_existing(target)
     (export_model if (source / RECORD).exists() else export_experts)(source, target)
     folders = [source] if (source / RECORD).exists() else group_folders(source)
@@ -74,8 +73,18 @@ def export(name: str, target: Path) -> None:
     say(*indent(loading_code(target), "    ").splitlines())
 
 
+def trained() -> str:
+    """Names of the models that are there, or what trains one."""
+    names = ", ".join(sorted(path.name for path in MODELS.glob("*")))
+    return names or "none; `dvc repro train_base` trains the base alone, and `dvc stage list` names the other stages"
+
+
 def best() -> str:
     """The variant with the lowest FID of the last run; models of single slots do not compete. Raises UserError."""
+    if not SCORES.exists():
+        raise UserError(
+            f"{SCORES}: missing; `best` needs the scores of a whole run. Or name a model; there are: {trained()}"
+        )
     try:
         with require(SCORES).open(encoding="utf-8", newline="") as file:
             scores = {row["variant"]: float(row["fid"]) for row in csv.DictReader(file)}

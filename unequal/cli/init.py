@@ -233,7 +233,7 @@ def methods_chosen(asked: ParamsRequest) -> Iterator[str]:
     """Lines on schedule, timesteps, batch and sampling, with what is known of them."""
     method = METHODS[asked.learned_by]
     if asked.flow:
-        yield "schedule: flow, which predicts the velocity; two experts that hand over where SNR is 1 (groups.kind: snr)"
+        yield "schedule: flow, which predicts the velocity; two experts hand over where SNR is 1 (groups.kind: snr)"
         yield f"method: {asked.learned_by}: {method.measured} on CIFAR-10 at 8 pixels against uniform timesteps"
     else:
         measured = "" if asked.method in (None, "uniform") else ", which was measured for flows alone"

@@ -10,7 +10,7 @@ def busy() -> Iterator[str]:
     """A warning where processes wait for the cores on which speeds are measured."""
     load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if load > cores:
-        yield f"This machine is busy (load {load:.1f} on {cores} cores): what is measured here lasts longer than on a free one."
+        yield f"This machine is busy (load {load:.1f} on {cores} cores): on a free one all of this takes less time."
 
 
 def recommended_threads(speeds: Mapping[str, float], params: Core) -> Iterator[str]:

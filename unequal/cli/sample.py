@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unequal.artifacts.profiles import read_losses
-from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of, best
+from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of, best, trained
 from unequal.data.grids import png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
@@ -125,8 +125,7 @@ class PictureRequest:
         for folder in (MODELS / name, Path(name)):
             if (folder / RECORD).exists() or (folder / "group_0" / RECORD).exists():
                 return folder
-        names = ", ".join(sorted(path.name for path in MODELS.glob("*"))) or "none; `dvc repro` trains them"
-        raise UserError(f"{name}: no such model; allowed: best, the folder of a model, or one of {MODELS}: {names}")
+        raise UserError(f"{name}: no such model; allowed: best, the folder of a model, or one of {MODELS}: {trained()}")
 
     def timesteps(self, sampling: Sampling, ensemble: Ensemble) -> list[int]:
         """Timesteps to predict at. Raises UserError where a number of steps has no spacing."""

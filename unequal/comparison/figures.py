@@ -43,7 +43,8 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             (WIDTH, 4.6),
             lambda figure: curves(figure, results),
             "Where in time arms differ",
-            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
+            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error. "
+            "The axis ends where few lines go on.",
         ),
         Drawing(
             "losses",
@@ -118,6 +119,7 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
     axes, middle = figure.subplots(), middles(results)
     compared = (*results.plan.compared, results.plan.repeated)
     axes.set_prop_cycle(color=CYCLE)
+    drawn: list[np.ndarray] = []
     for one in compared:
         logs = np.log(results.binned_curves(one.arm)) - np.log(results.binned_curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
@@ -126,11 +128,20 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
         style |= {"color": SOFT, "linestyle": "--"} if one is results.plan.repeated else {}
         (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
+        drawn.append(100 * np.expm1(mean))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.axhline(0, color=INK, linewidth=1)
+    axes.set_ylim(without_outliers(np.concatenate(drawn), axes.get_ylim()))
     log_timesteps(axes, results.timesteps)
     axes.set_ylabel("loss against the control's, change in %")
     axes.legend(loc="best", ncols=2)
+
+
+def without_outliers(values: np.ndarray, limits: tuple[float, float]) -> tuple[float, float]:
+    """Limits of an axis that the outer twentieths of values do not stretch to more than twice what the others need."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    room = 0.5 * (high - low)
+    return max(limits[0], min(float(low - room), 0.0)), min(limits[1], max(float(high + room), 0.0))
 
 
 def losses(figure: Figure, results: ComparisonResults) -> None:

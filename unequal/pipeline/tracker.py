@@ -87,8 +87,11 @@ class Tracker:
 
     def results(self, content: Mapping[str, Any]) -> None:
         """Log a JSON document: its measured numbers as figures, `{"fid": {"mean": 3.0}}` as `fid.mean`; counts, texts
-        and truth values, which no training or sampling scatters, as params `conditions.…`."""
+        and truth values, which no training or sampling scatters, as params `conditions.…`.
+
+        The last point of a curve, `final_loss`, would be a chart of a single bar, and is left out."""
         found = {key: value for key, value in leaves(content) if key not in self._settings}
+        found = {key: value for key, value in found.items() if not key.startswith("final_loss.")}
         self.log({key: value for key, value in found.items() if isinstance(value, float)}, step=0)
         constants = {key: value for key, value in found.items() if isinstance(value, bool | int | str)}
         if constants:

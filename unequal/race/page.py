@@ -31,7 +31,7 @@ def standing_table(standing: Standing) -> Table:
             called(one),
             rung,
             str(len(results[one])),
-            f"{math.exp(mean):.4g}" if math.isfinite(mean) else "collapsed",
+            f"{math.exp(mean):.3g}" if math.isfinite(mean) else "collapsed",
             parameters(rung, one, min(results[one])),
         )
         for rung, results in standing.done.items()

@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
@@ -15,12 +17,14 @@ from unequal.race.claim import LOOK
 from unequal.race.findings import Standing, called
 from unequal.race.plan import CONFIRM, FINALS, FURTHER, SHORT, WHOLE, whole_results
 from unequal.race.standing import best_of_arms, means
-from unequal.report.drawing import INK, RED, colour, log_scale, picture_grid
+from unequal.report.drawing import INK, RED, log_scale, picture_grid
 from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, with_prefix
 from unequal.report.page import Drawing
 from unequal.statistics.verdicts import LEVEL
 
+#: Colours of arms in the order of the settings: as many as there are shipped arms, so that no two are alike.
+CYCLE = [to_hex(one) for one in matplotlib.colormaps["tab20"].colors]  # type: ignore[attr-defined]
 #: Images in a row of samples.
 SHOWN = 12
 
@@ -46,8 +50,9 @@ def draw_over_images(standing: Standing, figure: Figure) -> None:
     """FID over images: a line an arm, a cross where it ended, and fresh seeds as rings."""
     axes, whole, curves = figure.subplots(), standing.race.recipe.images, points(standing)
     inks = {one.arm: ink for one, ink in zip(standing.pair, (RED, INK), strict=True)}
+    own = {arm: CYCLE[place % len(CYCLE)] for place, arm in enumerate(standing.race.arms)}
     for arm, curve in curves.items():
-        style: dict[str, Any] = {"color": colour(arm), "alpha": 0.55, "linewidth": 1.2}
+        style: dict[str, Any] = {"color": own[arm], "alpha": 0.7, "linewidth": 1.2}
         if arm in inks:
             style = {"color": inks[arm], "linewidth": 2.2, "zorder": 3}
         axes.plot(list(curve), list(curve.values()), "-o", markersize=4, label=label(arm), **style)

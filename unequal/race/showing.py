@@ -18,7 +18,7 @@ def lines(standing: Standing) -> Iterator[str]:
         yield ""
         yield f"{rung}{share}"
         for one, mean in means(results).items():
-            fid = f"{math.exp(mean):8.4g}" if math.isfinite(mean) else "collapsed"
+            fid = f"{math.exp(mean):8.3g}" if math.isfinite(mean) else "collapsed"
             yield f"  {called(one):44} {fid}  {len(results[one])} trainings"
     yield ""
     spent = sum(standing.images().values())

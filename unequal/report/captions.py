@@ -14,8 +14,10 @@ CAPTIONS = {
     "loss_profile": (
         "Loss over timesteps",
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
-        "The optimal-denoiser loss is the least that any network can reach on the training images, by memorizing them; "
-        "for held-out images it is no bound. Near the data it falls below the picture. Shaded and numbered: slots.",
+        "Grey lines: the training losses of the other models. Optimal denoiser: the least loss that any network can "
+        "reach on the training images, by memorizing them; for held-out images it is no bound, and near the data it "
+        "falls below the picture. Shaded and numbered: slots, ranges of timesteps with equal sums of the base's "
+        "training loss.",
     ),
     "loss_spaces": (
         "Losses in three spaces",

@@ -21,6 +21,7 @@ from unequal.report.comparisons import (
 )
 from unequal.report.drawing import (
     PALE,
+    SOFT,
     colour,
     log_scale,
     picture_grid,
@@ -133,7 +134,8 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
             "Quality against cost",
             "FID of each model against minutes of training and against training FLOPs (three times the "
             "multiply–accumulates of all images seen); the base's are included where a model continues it. "
-            "The line joins models that none beats in both.",
+            "The broad line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. "
+            "Dotted: FID between two sets of real images, which no model is expected to beat.",
         ),
     ]
     if judged_rows:
@@ -209,18 +211,23 @@ def fid_costs(figure: Figure, found: RunResults) -> None:
     }
     panels = figure.subplots(1, len(costs), sharey=True)
     for axes, (text, values) in zip(panels, costs.items(), strict=True):
-        cost_panel(axes, variants, values, text)
+        cost_panel(axes, variants, values, text, found.references["real_against_real"]["fid"])
     panels[0].set_ylabel("FID (lower is better)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
     # Names are placed in pixels: after both panels have their final limits.
     for axes, values in zip(panels, costs.values(), strict=True):
         points = [(cost, one.fid, one.fid_sd or 0.0) for cost, one in zip(values, variants, strict=True)]
         place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
 
 
-def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], text: str) -> None:
-    """Points of all variants with their spread over sampling seeds, and the front of those that none beats."""
+def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], text: str, real: float) -> None:
+    """Points of all variants with their spread over sampling seeds, the front of those that none beats, and `real`, the
+    FID of real images."""
     front = pareto_front(costs, [one.fid for one in variants])
-    axes.plot([costs[i] for i in front], [variants[i].fid for i in front], color=PALE, linewidth=6, zorder=0)
+    best = [costs[i] for i in front], [variants[i].fid for i in front]
+    axes.plot(*best, color=PALE, linewidth=6, zorder=0, label="none beats these in both")
+    if real > 0:
+        axes.axhline(real, color=SOFT, linewidth=1, linestyle=":", zorder=0, label="real images")
     for variant, cost in zip(variants, costs, strict=True):
         axes.errorbar(
             cost, variant.fid, yerr=variant.fid_sd, fmt="o", color=colour(variant.name), markersize=6, capsize=3

@@ -130,8 +130,8 @@ def gamma(found: Suggestions) -> Section:
             ("none, errors of epsilon", f"{one.unweighted:.3g}"),
         ],
         f"With it weighted losses are most even over log-SNR: the variance of ln(w·L) over λ is least.{end}",
-        "Evenness is no quality of samples: the paper (2303.09556) chose 5 by FID, and studies/league has compared 5 by "
-        f"FID, on a flow that predicts the velocity. This is {measured_on(found)}; FID was not measured at its γ.",
+        "Evenness is no quality of samples: the paper (2303.09556) chose 5 by FID, and studies/league compared 5 "
+        f"by FID, on a flow that predicts the velocity. This is {measured_on(found)}; FID was not measured at its γ.",
     )
 
 
@@ -163,7 +163,7 @@ def border(found: Suggestions) -> Section:
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
         "between the ends of the schedule noisy images carry no more about an image.",
         "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
-        "shows for the one at the noise end. Wan's borders were found by training, and studies/boundary has compared "
+        "shows for the one at the noise end. Wan's borders were found by training, and studies/boundary compared "
         f"λ = 0 by FID, on a flow. This is {measured_on(found)}; FID was not measured at its border.",
     )
 
