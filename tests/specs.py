@@ -23,12 +23,12 @@ def dropped_labels(classes: int, dropout: float = 0.1) -> DroppedLabels:
     return DroppedLabels(classes=classes, dropout=dropout)
 
 
-def low_resolution(factor: int) -> LowResolution:
-    return LowResolution(super_resolution_factor=factor)
+def low_resolution(factor: int, residual: bool = False) -> LowResolution:
+    return LowResolution(super_resolution_factor=factor, residual=residual)
 
 
-def labelled_low_resolution(factor: int, classes: int) -> LabelledLowResolution:
-    return LabelledLowResolution(super_resolution_factor=factor, classes=classes)
+def labelled_low_resolution(factor: int, classes: int, residual: bool = False) -> LabelledLowResolution:
+    return LabelledLowResolution(super_resolution_factor=factor, classes=classes, residual=residual)
 
 
 def schedule_of(name: str, timesteps: int, shift: float) -> Schedule:

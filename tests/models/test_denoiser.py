@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from one_line import refusal
-from specs import class_labels, low_resolution, spec_of
+from specs import class_labels, labelled_low_resolution, low_resolution, spec_of
 from torch import Tensor, nn
 
 from unequal.diffusion.predictions import HEADS, PREDICTIONS, to_x0
@@ -102,6 +102,32 @@ def test_super_resolution_sees_the_image_at_low_resolution(prediction: str, draw
     alpha, sigma = SCHEDULE.at(T, x_t)
     torch.testing.assert_close(found, to_x0("sample" if weights is not None else prediction, seen, x_t, alpha, sigma))
     torch.testing.assert_close(denoiser.epsilon(x_t, T), (x_t - alpha * found) / sigma, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("prediction", [*PREDICTIONS, "mixed"])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_residual_is_predicted_around_the_enlarged_image(
+    prediction: str, labelled: bool, draw: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    x0, epsilon, x_t = draw
+    seen = torch.nn.functional.interpolate(torch.nn.functional.avg_pool2d(x0, 4), size=8, mode="bilinear")
+    alpha, sigma = SCHEDULE.at(T, x_t)
+    knowing = Knowing(x0 - seen, epsilon, HEADS if prediction == "mixed" else (prediction,))
+
+    def net(both: Tensor, timesteps: Tensor, class_labels: Tensor | None = None) -> Any:
+        torch.testing.assert_close(both, torch.cat([alpha * (x0 - seen) + sigma * epsilon, seen], dim=1))
+        assert (class_labels is not None) == labelled
+        return knowing(both, timesteps)
+
+    knowing.eval = lambda: net  # type: ignore[method-assign, assignment, return-value]
+    condition = labelled_low_resolution(4, 3, residual=True) if labelled else low_resolution(4, residual=True)
+    weights = torch.tensor([0.5, 0.25, 0.25]).repeat(50, 1) if prediction == "mixed" else None
+    denoiser = Denoiser(knowing, spec_of(prediction, condition=condition), weights)
+    denoiser = denoiser.conditioned_on(x0, torch.tensor([0, 2, 1, 0]) if labelled else None)
+    found, answered = denoiser.epsilon_and_x0(x_t, T)
+    torch.testing.assert_close(found, epsilon, atol=1e-4, rtol=0)
+    torch.testing.assert_close(answered, x0, atol=1e-3, rtol=0)
+    torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
 
 
 X_T = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8)

@@ -106,17 +106,30 @@ class Denoiser:
         """Prediction of the network, followed by its output for the variance if it has learned one."""
         self.spec.condition.check(self.condition)
         network = self.spec.condition.bind(self.net, self.condition)
+        if (center := self.center) is not None:
+            x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
         with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             answer: Tensor = network(x_t, self.schedule.model_timestep(timesteps)).sample
         return answer.to(x_t.dtype)
 
+    def image_of(self, prediction: str, output: Tensor, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """The x0 [B, C, H, W] that a prediction of the network for x_t amounts to."""
+        center, (alpha, sigma) = self.center, self.schedule.at(timesteps, x_t)
+        if center is None:
+            return to_x0(prediction, output, x_t, alpha, sigma)
+        return center + to_x0(prediction, output, x_t - alpha * center, alpha, sigma)
+
+    @property
+    def center(self) -> Tensor | None:
+        """Images whose difference from x0 the network works on; None where it works on x0 itself."""
+        return self.spec.condition.center(self.condition)
+
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The x0 that each head stands for, [heads, B, C, H, W] in the order of `heads`."""
-        alpha, sigma = self.schedule.at(timesteps, x_t)
         outputs = self.answer(x_t, timesteps).chunk(len(self.heads), dim=1)
         return torch.stack(
-            [to_x0(head, output, x_t, alpha, sigma) for head, output in zip(self.heads, outputs, strict=True)]
+            [self.image_of(head, output, x_t, timesteps) for head, output in zip(self.heads, outputs, strict=True)]
         )
 
     @torch.no_grad()
@@ -130,8 +143,7 @@ class Denoiser:
         if self.head_weights is not None:
             weights = self.head_weights[timesteps].to(x_t).T.reshape(len(HEADS), -1, 1, 1, 1)
             return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
-        alpha, sigma = self.schedule.at(timesteps, x_t)
-        return to_x0(self.spec.prediction, self.answer(x_t, timesteps), x_t, alpha, sigma)
+        return self.image_of(self.spec.prediction, self.answer(x_t, timesteps), x_t, timesteps)
 
     @torch.no_grad()
     def x0_and_share(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,17 +155,16 @@ class Denoiser:
         if self.spec.variance != "learned":
             raise UserError("the model has learned no variance (network.variance); allowed: posterior")
         output, variance = self.whole_answer(x_t, timesteps).chunk(2, dim=1)
-        return to_x0(self.spec.prediction, output, x_t, *self.schedule.at(timesteps, x_t)), large_share(variance)
+        return self.image_of(self.spec.prediction, output, x_t, timesteps), large_share(variance)
 
     @torch.no_grad()
     def epsilon_and_x0(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
         """The predicted noise and the predicted image from one answer of the network, both [B, C, H, W]."""
-        levels = self.schedule.at(timesteps, x_t)
         if self.spec.prediction == "epsilon":
             epsilon = self.answer(x_t, timesteps)
-            return epsilon, to_x0("epsilon", epsilon, x_t, *levels)
+            return epsilon, self.image_of("epsilon", epsilon, x_t, timesteps)
         x0 = self.x0(x_t, timesteps)
-        return to_epsilon(x0, x_t, *levels), x0
+        return to_epsilon(x0, x_t, *self.schedule.at(timesteps, x_t)), x0
 
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The predicted noise, [B, C, H, W]."""

@@ -71,6 +71,10 @@ class Condition(Strict, ABC):
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         """The network with this condition of the images that it is called with."""
 
+    def center(self, condition: Tensor | None) -> Tensor | None:
+        """Images [B, C, H, W] whose difference from x0 is what is noised and predicted; None: x0 itself is."""
+        return None
+
     def check_size(self, image_size: int) -> None:
         """Raise ValueError where images of that size have no such condition."""
 
@@ -173,6 +177,11 @@ class LowResolution(Condition):
     super_resolution_factor: int = Field(
         ge=2, description="pixels of the image for one of its low-resolution form, a side"
     )
+    residual: bool = Field(
+        default=False,
+        exclude_if=lambda residual: not residual,  # what was recorded before there was a choice stays as it is
+        description="the network is trained on the difference between the image and its enlarged low-resolution form",
+    )
 
     @property
     def title(self) -> str:
@@ -190,6 +199,9 @@ class LowResolution(Condition):
     def check(self, condition: Tensor | None) -> None:
         if condition is None:
             raise UserError(f"{self.title} needs a low-resolution image")
+
+    def center(self, condition: Tensor | None) -> Tensor | None:
+        return condition if self.residual else None
 
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         def seeing_both(sample: Tensor, timestep: Tensor) -> Answer:
@@ -241,6 +253,9 @@ class LabelledLowResolution(LowResolution):
     def check(self, condition: Tensor | None) -> None:
         if condition is None:
             raise UserError(f"{self.title} needs a low-resolution image and its label")
+
+    def center(self, condition: Tensor | None) -> Tensor | None:
+        return None if condition is None else super().center(condition[:, :-1])
 
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         assert condition is not None

@@ -7,7 +7,7 @@ uncertainties of the noise or of clusters of timesteps. Networks with three head
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -242,6 +242,8 @@ class Conditioned(Wrapped):
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         of_batch = self.condition.of(batch.x0, batch.labels)
+        if (center := self.condition.center(of_batch)) is not None:
+            batch = replace(batch, x0=batch.x0 - center)
         return self.objective(self.condition.bind(net, of_batch), batch)
 
 

@@ -1,6 +1,7 @@
 """Any objective trains a network that sees the image at low resolution as well, or by its label."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,6 +60,23 @@ def test_all_is_as_with_a_network_that_knows_the_condition(make: Callable[[], Ob
     for name, table in bare.statistics().items():
         np.testing.assert_allclose(wrapped.statistics()[name], table, rtol=1e-6)
     assert len(wrapped.state_dict()) == len(bare.state_dict())
+
+
+@pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
+def test_a_residual_is_trained_as_an_image_of_its_own(make: Callable[[], Objective], heads: int, batch: Batch) -> None:
+    enlarged = at_low_resolution(batch.x0)
+
+    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        assert torch.equal(sample[:, 1:], enlarged)  # the network sees the enlarged image itself
+        return SimpleNamespace(sample=0.3 * sample[:, :1].repeat(1, heads, 1, 1))
+
+    def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return net(torch.cat([sample, enlarged], dim=1), timestep)
+
+    found = conditioned(make(), low_resolution(2, residual=True))(net, batch)
+    expected = make()(knowing, replace(batch, x0=batch.x0 - enlarged))
+    torch.testing.assert_close(found.weighted, expected.weighted)
+    torch.testing.assert_close(found.terms, expected.terms)
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
