@@ -54,7 +54,7 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     lines = done("init", "--images", "images", "--size", 32).splitlines()
     assert lines.pop(0) == "images: reads the images …"
     assert lines[0] == "images: 60 images, 9 × 9 to 90 × 40 pixels (58 RGB, 1 L, 1 RGBA), 2 classes"
-    odd = [line.removeprefix("  odd: ") for line in lines if line.startswith("  odd: ")]
+    odd = [line.removeprefix("  note: ") for line in lines if line.startswith("  note: ")]
     assert odd[:5] == [
         "1 (see-through.png) have transparent pixels, put on data.background (white by default)",
         "1 (grey.png) are grey among colour, and are made RGB",
@@ -96,7 +96,7 @@ def test_grey_squares_of_the_size_stay_as_they_are(project: Path) -> None:
     for number in range(2100):
         write(project / f"images/{number}.png", "L", (16, 16))
     lines = done("init", "--images", "images", "--size", 16)
-    assert "  odd: " not in lines
+    assert "  note: " not in lines
     data: dict[str, Any] = read_yaml(Path("params.yaml"))["data"]
     assert (data["channels"], data["fit"], data["holdout"]) == (1, "exact", 0.05)
 

@@ -64,9 +64,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Pat
     return tmp_path
 
 
+OPTIONS = {"recipe": "base", "after": "results/metrics/data.json"}
+
+
 def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
     document = SETTINGS | {"seed": seed, "runtime": RUNTIME | {"tracking": TRACKING | tracking}}
-    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, {"recipe": "base"}, {"seed": seed}, document))
+    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, OPTIONS, {"seed": seed}, document))
 
 
 def runs(project: Path) -> tuple[list[Run], list[Run]]:
@@ -136,6 +139,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
     )
     assert parent.data.metrics == {"fid_base": 18.2}
     assert child.data.metrics == {"fid.mean": 3, "loss": 0.05}
+    assert (child.info.run_name, child.data.tags["option.after"]) == ("train base", "results/metrics/data.json")
     tags = {"mlflow.parentRunId": parent.info.run_id, "stage": "train", "option.recipe": "base", "device": "cpu"}
     assert tags.items() <= child.data.tags.items() and float(child.data.tags["duration_s"]) >= 0
     constants = {"conditions.fid.n": "8", "conditions.name": "base", "conditions.ok": "true"}

@@ -107,7 +107,7 @@ class ParamsRequest:
             raise UserError(f"{preset}: missing; run from the project's folder")
         survey = Survey.of(self.images, self.size)
         yield f"{self.images}: {survey.summary()}"
-        yield from (f"  odd: {line}" for line in survey.oddities(self.size))
+        yield from (f"  note: {line}" for line in survey.oddities(self.size))
         features = Features.of(survey, self.inception, self.dinov2)
         text, choices = fitted(preset.read_text(encoding="utf-8"), self, survey, features)
         beside = self.out.with_name(f".{self.out.name}.new")

@@ -149,7 +149,8 @@ class Store:
         stage, options = self.execution.stage, self.execution.options
         tags = {"mlflow.parentRunId": self.parent, STAGE_TAG: stage}
         tags |= {f"option.{option}": str(value) for option, value in options.items()}
-        name = " ".join(map(str, (stage, *options.values())))
+        # Files that a stage waits for are options too: tags have them, the name does not.
+        name = " ".join([stage, *(str(value) for value in options.values() if "/" not in str(value))])
         run: MlflowRun = self.client.create_run(self._experiment_id(), run_name=name, tags=tags)
         self.child = run.info.run_id
 
