@@ -49,7 +49,8 @@ def write_figures(params):
                 Path(f"results/trainings/{arm}/block_{block}.json"),
                 {"images": 1000, "groups": [{"first": low, "last": high} | facts for low, high in groups]},
             )
-            runs = [RUN | {"run": "bilinear", "psnr": 20.0}, RUN | {"run": "unchanged", "psnr": 22.0 * level}]
+            levels = {"bilinear": 20.0, "mean": 22.0 * level, "unchanged": 19.0 * level}
+            runs = [RUN | {"run": kind, "psnr": psnr} for kind, psnr in levels.items()]
             write_json(Path(f"results/ranges/{arm}/block_{block}.json"), {"arm": arm, "block": block, "runs": runs})
             heads = HEADS | {"arm": arm, "block": block, "curves": [losses] * 3}
             write_json(Path(f"results/heads/{arm}/block_{block}.json"), heads)

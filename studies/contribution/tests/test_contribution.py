@@ -43,7 +43,7 @@ def test_changes_reach_the_image_by_the_posterior_s_coefficients() -> None:
         start,
         lambda step: torch.zeros(SHAPE),
         SCHEDULE,
-        Ranges(images=2, ranges=((2, 20),), injected=1.0).of(20),
+        Ranges(images=2, samples=2, ranges=((2, 20),), injected=1.0).of(20),
     )
     found = posterior(SCHEDULE)
     x = x_error = start.double()
@@ -85,7 +85,7 @@ def test_quality_of_a_shifted_image() -> None:
 @pytest.mark.parametrize("pair", [(1, 1), (5, 4), (3, 21)])
 def test_ranges_without_a_step_to_change_are_refused(pair: tuple[int, int]) -> None:
     with pytest.raises(UserError, match=r"study.ranges: \[.*\]; allowed: rising, from 2 to 20 at its end"):
-        Ranges(images=2, ranges=(pair,), injected=1.0).of(20)
+        Ranges(images=2, samples=2, ranges=(pair,), injected=1.0).of(20)
 
 
 def test_the_stage_measures_every_run_of_a_model(
@@ -97,12 +97,12 @@ def test_the_stage_measures_every_run_of_a_model(
     plain = tiny_net(channels=3)
     save_model(Path("artifacts/models/plain/block_3"), plain, make_record(plain, channels=3))
     write_data(Path("artifacts/data"))
-    write_params(seed=0, study={"images": 2, "ranges": [[1, 10], [25, 50]], "injected": 8.0})
+    write_params(seed=0, study={"images": 2, "samples": 3, "ranges": [[1, 10], [25, 50]], "injected": 8.0})
     result = CliRunner().invoke(main, ["--arm", "epsilon", "--block", "3"])
     assert result.exit_code == 0, result.output
     runs = json.loads(Path("results/ranges/epsilon/block_3.json").read_text())["runs"]
     assert [(one["run"], one["range"]) for one in runs] == [
-        *(("bilinear", None), ("unchanged", None)),
+        *(("bilinear", None), ("mean", None), ("unchanged", None)),
         *(("oracle", [1, 10]), ("oracle", [25, 50]), ("error", [1, 10]), ("error", [25, 50])),
     ]
     # A fresh network is mended most by the truth next to the data, and has nothing to lose by an error.
