@@ -51,10 +51,12 @@ class Subject:
 
 
 def relation(a: Subject, b: Subject) -> str | None:
-    """How two subjects differ: `itself`, `seeds`, `widths`, `untrained`, `optimum`; None where nobody asks."""
+    """How subjects differ: `itself`, `seeds`, `widths`, `architectures`, `untrained`, `optimum`; None: not asked."""
     states = {a.state, b.state}
     if states == {TRAINED}:
-        return "itself" if a == b else "seeds" if a.width == b.width else "widths"
+        if a.width == b.width:
+            return "itself" if a == b else "seeds"
+        return "widths" if a.width.startswith("dit") == b.width.startswith("dit") else "architectures"
     if states == {UNTRAINED} and a != b:
         return "untrained"
     return "optimum" if states == {TRAINED, OPTIMUM} else None

@@ -1,17 +1,30 @@
 """Settings of the study: replicas of the base by seeds and widths, and params.yaml as a whole."""
 
+import re
 from itertools import pairwise
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
 from unequal.settings.core import FRESH, Role
-from unequal.settings.network import UNet2D
+from unequal.settings.network import DiT, UNet2D
 from unequal.settings.params import Sampled
 from unequal.settings.strict import Strict
-from unequal.settings.values import DrawCount, Seed, WidthName
+from unequal.settings.values import NUMBER, DrawCount, Seed, fitting
+
+#: A transformer in the place of the U-Net: its width and its depth.
+TRANSFORMER = f"dit-({NUMBER})-({NUMBER})"
+#: Pixels of a transformer's patch, a side, and channels of its heads.
+PATCH, HEAD = 2, 8
+NetworkName = Annotated[
+    str,
+    *fitting(
+        f"{NUMBER}(-{NUMBER}){{0,11}}|{TRANSFORMER}",
+        "no network; allowed: channels of each resolution, as in 16-32, or a transformer's width and depth, dit-96-4",
+    ),
+]
 
 
 class Comparison(Strict):
@@ -36,8 +49,10 @@ class Comparison(Strict):
 class Consistency(Strict):
     """Replicas of the base: every width, trained from every seed."""
 
-    widths: tuple[WidthName, ...] = Field(
-        min_length=1, description="channels of each resolution, as in 16-32; they replace network.block_out_channels"
+    widths: tuple[NetworkName, ...] = Field(
+        min_length=1,
+        description="channels of each resolution, as in 16-32, which replace network.block_out_channels; or a "
+        "transformer's width and depth, as in dit-96-4, which replaces the network",
     )
     seeds: tuple[Seed, ...] = Field(min_length=2, description="training seeds")
     comparison: Comparison
@@ -51,9 +66,16 @@ class Consistency(Strict):
         return self
 
 
-def with_width(network: UNet2D, width: str) -> UNet2D:
-    """The network with other channels, written as in `16-32`. Raises UserError where it cannot have them."""
+def with_width(network: UNet2D, width: str) -> UNet2D | DiT:
+    """The network with other channels, as in `16-32`, or a transformer of a width and a depth, as in `dit-96-4`.
+
+    Raises UserError where there is no such network.
+    """
     try:
+        if found := re.fullmatch(TRANSFORMER, width):
+            across, depth = map(int, found.groups())
+            heads = 1 if across % HEAD else across // HEAD
+            return DiT(kind="dit", pretrained=None, depth=depth, width=across, heads=heads, patch=PATCH)
         channels = tuple(map(int, width.split("-")))
         return UNet2D(**(network.model_dump() | {"block_out_channels": channels}))
     except ValidationError as error:
@@ -84,7 +106,7 @@ class Params(Sampled):
             raise ValueError(f"network.kind: {self.network.kind}; replicas of several widths are U-Nets: unet2d")
         for width in self.consistency.widths:
             try:
-                with_width(self.network, width).attends(self.data.image_size)
+                with_width(self.network, width).check_size(self.data.image_size)
             except (UserError, ValueError) as error:
                 raise ValueError(f"consistency.widths: {error}") from None
         if not isinstance(self.network.condition, Unconditional):

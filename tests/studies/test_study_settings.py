@@ -27,7 +27,9 @@ TWO_PIXELS = "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "consistency": [
         ({"consistency.seeds": [1, 1]}, "consistency: seeds: [1, 1] names one twice"),
-        ({"consistency.widths": ["16x32"]}, 'consistency.widths.0: "16x32": no channels; allowed: those of each'),
+        ({"consistency.widths": ["16x32"]}, 'consistency.widths.0: "16x32": no network; allowed: channels of each'),
+        ({"consistency.widths": ["dit-90-2"]}, "consistency.widths: width 'dit-90-2': width: 90 is no multiple of 4"),
+        ({"consistency.widths": ["dit-96"]}, 'consistency.widths.0: "dit-96": no network; allowed: channels of each'),
         (
             {"consistency.widths": ["16-30"]},
             "consistency.widths: width '16-30': block_out_channels: 30 is no multiple of norm_num_groups 4",

@@ -30,6 +30,7 @@ BEST = "the optimal denoiser"
 RELATIONS = {
     "seeds": "two seeds",
     "widths": "two widths",
+    "architectures": "a U-Net and a transformer",
     "optimum": f"a model and {BEST}",
     "untrained": "two untrained networks",
     "itself": "a model and itself",
@@ -49,6 +50,7 @@ class Curve(NamedTuple):
 CURVES = (
     Curve("seeds", "same", "other seed", INK),
     Curve("widths", "same", "other width", "#2f7fb8"),
+    Curve("architectures", "same", "other architecture", "#4b8b3b"),
     Curve("optimum", "same", BEST, GOLD),
     Curve("seeds", "other_noise", "other noise, same image", "#c8553d", "--"),
     Curve("seeds", "other_image", "other noise, other image", SOFT, ":"),
@@ -132,7 +134,7 @@ def comparisons(found: Results) -> dict[str, Compared]:
         return log(mean(rows, "mse_same") / mean(rows, "mse_other_noise"))
 
     compared = {}
-    for relation in ("seeds", "widths"):
+    for relation in ("seeds", "widths", "architectures"):
         if rows := found.pairs(relation):
             same, other = mean(rows, "mse_same"), mean(rows, "mse_other_noise")
             change = over_seeds(rows, against_noise)
@@ -266,7 +268,7 @@ def main(run: Run, settings: Settings) -> None:
     found = Results.read(run.input, settings.widths, settings.seeds)
     report = Report(
         title="Consistency: the same noise, the same picture?",
-        lead=f"{len(settings.seeds)} training seeds of {len(settings.widths)} widths, given the same noise.",
+        lead=f"{len(settings.seeds)} training seeds of {len(settings.widths)} networks, given the same noise.",
         tables=tables(found),
         conditions={name.replace("_", " "): str(value) for name, value in found.table["conditions"].items()},
         drawings=[

@@ -19,7 +19,7 @@ from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
 from unequal.models.folder import load_model
 
-WIDTHS, SEEDS = ["8-16", "12-16"], [0, 3]
+WIDTHS, SEEDS = ["8-16", "12-16", "dit-16-1"], [0, 3]
 
 
 def run(stage: Command, *options: object, status: int = 0) -> str:
@@ -54,7 +54,7 @@ def test_replicas_go_from_their_seeds_to_a_report(
 
     run(measure_consistency.main)
     table = read_json(Path("artifacts/consistency/table.json"))
-    counts = {"itself": 4, "seeds": 2, "widths": 4, "optimum": 4, "untrained": 6}
+    counts = {"itself": 6, "seeds": 3, "widths": 4, "architectures": 8, "optimum": 6, "untrained": 15}
     relations = [row["relation"] for row in table["pictures"]]
     assert {name: relations.count(name) for name in counts} == counts
     assert len(table["predictions"]) == 3 * sum(counts.values())
@@ -67,7 +67,13 @@ def test_replicas_go_from_their_seeds_to_a_report(
 
     run(report_consistency.main)
     page, document = Path("results/report.html").read_text(), read_json(Path("results/findings.json"))
-    assert {"seeds_mse", "models_change_percent", "agreement_trained", "prediction_mse_ratio_49"} <= document.keys()
+    assert {
+        "seeds_mse",
+        "architectures_mse",
+        "models_change_percent",
+        "agreement_trained",
+        "prediction_mse_ratio_49",
+    } <= document.keys()
     assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 2
 
     write_params(**params | {"consistency": params["consistency"] | {"comparison": comparison | {"images": 13}}})
