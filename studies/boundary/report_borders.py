@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -25,6 +26,7 @@ from unequal.report.page import Drawing, Table
 from unequal.settings.evaluation import Sampling
 from unequal.settings.groups import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule
+from unequal.statistics.verdicts import Verdict
 from unequal.timesteps.boundary import Boundary
 
 #: Wan 2.2's, by the time after the shift from which its expert for noise is asked (its configurations of text to video
@@ -200,15 +202,15 @@ def border_rows(shown: Sequence[Border], results: ComparisonResults, schedule: F
 
 #: Inches of a panel.
 PANEL = 2.3
-#: Whether images go by timesteps → colour, text, and how far it is moved aside, in λ.
+#: Whether images go by timesteps → colour and title of a column, in which all points have one baseline.
 KINDS = {
-    False: (INK, "equal images for both experts, against {joint}", -0.06),
-    True: (RED, "images in proportion to timesteps, against equal images", 0.06),
+    False: (INK, "equal images for both experts,\nagainst {joint}"),
+    True: (RED, "images in proportion to timesteps,\nagainst equal images"),
 }
 CAPTION = (
     "Change of every endpoint over λ = ln SNR of the boundary, falling towards the noise, with its 95 % interval; "
-    "below the line is better, shaded: within δ. Dark: two experts with equal images, against {joint}. Red: the same "
-    "boundary with images in proportion to timesteps, against the dark one at the same λ. Dotted: where Wan 2.2 hands "
+    "below the line is better, shaded: within δ. Left: two experts with equal images, against {joint}. Right: the same "
+    "boundary with images in proportion to timesteps, against equal images at the same λ. Dotted: where Wan 2.2 hands "
     "over."
 )
 
@@ -221,30 +223,35 @@ def sweep(families: Sequence[Family], results: ComparisonResults, shown: Sequenc
 
 
 def draw_sweep(figure: Figure, families: Sequence[Family], results: ComparisonResults, shown: Sequence[Border]) -> None:
-    """A line for each way of giving out images, a point a boundary."""
-    panels = np.atleast_1d(figure.subplots(len(families), 1, sharex=True))
+    """A row an endpoint, a column for each way of giving out images, a point a boundary."""
+    panels = figure.subplots(len(families), len(KINDS), sharex=True, sharey="row", squeeze=False)
     compared, joint = planned(shown, results.plan), label(results.plan.repeated.control)
-    for axes, family in zip(panels, families, strict=True):
-        axes.axhspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
-        axes.axhline(0, color=SOFT, linewidth=1)
-        for boundary in WAN.values():
-            axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":", label="Wan 2.2's boundaries")
-        for kind, (ink, text, aside) in KINDS.items():
+    for row, family in zip(panels, families, strict=True):
+        for axes, (kind, (ink, text)) in zip(row, KINDS.items(), strict=True):
             kindred = [one for one in shown if one.by_timesteps == kind and one.name in compared]
-            points = [(one.log_snr, family.verdicts[compared[one.name]]) for one in kindred]
-            if points:
-                middles = [100 * one.change for _, one in points]
-                bars = np.array([[100 * (one.change - one.low), 100 * (one.high - one.change)] for _, one in points]).T
-                places = [at + aside for at, _ in points]
-                name = text.format(joint=joint)
-                axes.errorbar(places, middles, bars, color=ink, label=name, marker="o", markersize=4, linewidth=1.2)
-        axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
-        axes.set_ylabel("change in %")
-    handles, texts = panels[0].get_legend_handles_labels()
+            draw_points(axes, family, [(one.log_snr, family.verdicts[compared[one.name]]) for one in kindred], ink)
+            if family is families[0]:
+                axes.set_title(text.format(joint=joint), fontsize=10)
+        name = NAMES[family.endpoint].replace(", ", ",\n")
+        row[0].set_ylabel(f"{name}\nchange in %")
+    handles, texts = panels[0][0].get_legend_handles_labels()
     key = dict(zip(texts, handles, strict=True)) | {"within δ: the same": Patch(color=PALE)}
     figure.legend(key.values(), key.keys(), loc="outside lower center", ncols=2)
-    panels[0].invert_xaxis()
-    panels[-1].set_xlabel("λ = ln SNR of the boundary (left: data, right: noise)")
+    panels[0][0].invert_xaxis()
+    for axes in panels[-1]:
+        axes.set_xlabel("λ = ln SNR of the boundary\n(left: data, right: noise)")
+
+
+def draw_points(axes: Axes, family: Family, points: Sequence[tuple[float, Verdict]], ink: str) -> None:
+    """Changes over λ, each with its interval."""
+    axes.axhspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
+    axes.axhline(0, color=SOFT, linewidth=1)
+    for boundary in WAN.values():
+        axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":", label="Wan 2.2's boundaries")
+    if points:
+        middles = [100 * one.change for _, one in points]
+        bars = np.array([[100 * (one.change - one.low), 100 * (one.high - one.change)] for _, one in points]).T
+        axes.errorbar([at for at, _ in points], middles, bars, color=ink, marker="o", markersize=4, linewidth=1.2)
 
 
 class Settings(ReportSettings):
