@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from benchmarks.steps import watched
-from benchmarks.timing import seconds
+from benchmarks.timing import processor_seconds, seconds
 from benchmarks.training import advance, our_loop
 from unequal.data.preparation import prepare
 from unequal.data.prepared import IMAGES, tensor_of
@@ -129,16 +129,16 @@ def arrays(path: Path, size: int) -> Data:
 
 
 def prepared(source: Path, target: Path, size: int) -> dict[str, float]:
-    """Prepare an array in a process; its seconds, and the largest memory that belongs to no file, in bytes."""
+    """Prepare an array in a process; its processor seconds, and the most memory that belongs to no file, in bytes."""
     command = [sys.executable, "-m", "benchmarks.data", str(source), str(target), str(size)]
-    largest, start = 0, time.perf_counter()
+    largest, start = 0, processor_seconds()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             largest = max(largest, anonymous_bytes(process.pid))
-            time.sleep(0.05)
+            time.sleep(0.5)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} has failed")
-    return {"seconds": time.perf_counter() - start, "bytes": largest}
+    return {"seconds": processor_seconds() - start, "bytes": largest}
 
 
 def anonymous_bytes(pid: int) -> int:
