@@ -23,6 +23,7 @@ from unequal.models.folder import ModelRecord, save_model
 
 SCHEDULE = NoiseSchedule.named("cosine", 20)
 SHAPE = (2, 3, 4, 4)
+SAMPLING = {"steps": 3, "solver": "dpm_solver_2m", "spacing": "edm", "eta": 0.0, "clip": True, "batch_size": 4}
 
 
 def drawn(seed: int) -> Tensor:
@@ -97,7 +98,9 @@ def test_the_stage_measures_every_run_of_a_model(
     plain = tiny_net(channels=3)
     save_model(Path("artifacts/models/plain/block_3"), plain, make_record(plain, channels=3))
     write_data(Path("artifacts/data"))
-    write_params(seed=0, study={"images": 2, "samples": 3, "ranges": [[1, 10], [25, 50]], "injected": 8.0})
+    write_params(
+        seed=0, sampling=SAMPLING, study={"images": 2, "samples": 3, "ranges": [[1, 10], [25, 50]], "injected": 8.0}
+    )
     result = CliRunner().invoke(main, ["--arm", "epsilon", "--block", "3"])
     assert result.exit_code == 0, result.output
     runs = json.loads(Path("results/ranges/epsilon/block_3.json").read_text())["runs"]
@@ -107,6 +110,7 @@ def test_the_stage_measures_every_run_of_a_model(
     ]
     # A fresh network is mended most by the truth next to the data, and has nothing to lose by an error.
     psnr = {(one["run"], str(one["range"])): one["psnr"] for one in runs}
+    assert psnr["mean", "None"] > psnr["unchanged", "None"]  # noise averages out
     assert psnr["oracle", "[1, 10]"] > psnr["unchanged", "None"]
     for arguments, said in (
         (("--arm", "plain", "--block", "3"), "plain: an unconditional model; allowed: one of super-resolution"),
