@@ -131,7 +131,8 @@ def stop_session(leader: "subprocess.Popen[Any]", seconds: float) -> None:
 def family(pid: int) -> list[psutil.Process]:
     """List a process and all below it; nothing where there is none."""
     try:
-        return [first := psutil.Process(pid), *first.children(recursive=True)]
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
 

@@ -100,8 +100,8 @@ class Draft:
             recipe = recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"decay": "cosine"})})
         fits, left_out = fitting(recipe, params.schedule, params.training.batch_size)
         raced = chosen(arms, fits, left_out)
-        own = params.recipes[name].images
-        return cls(folder / PARAMS, params, recipe, raced, {} if arms else left_out, rates, delta, own)
+        images = params.recipes[name].images
+        return cls(folder / PARAMS, params, recipe, raced, {} if arms else left_out, rates, delta, images)
 
     @property
     def control(self) -> str:
