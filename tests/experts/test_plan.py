@@ -191,7 +191,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_equal(make, place, runtime, tm
 
 
 def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Here, base: Path, tmp_path: Path):
-    wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 1.0}}
+    wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 10.0}}
     models, figures = carry_out(place, make(pruning=None, recipe=wild, keep_base=True, holdout_images=6))
     whole, known = load_any_model(base)
     for number, (model, row) in enumerate(zip(models, figures, strict=True)):

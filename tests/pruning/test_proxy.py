@@ -126,7 +126,7 @@ def test_a_search_that_was_killed_goes_on(here, evaluator, number, monkeypatch):
 
 
 def test_a_language_model_is_asked_once_a_round_whatever_happens(here, evaluator, monkeypatch):
-    with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
+    with serving([sound(evaluator, 0.6, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         stop_at(3, monkeypatch)  # within its first round
         with pytest.raises(KeyboardInterrupt):
             search(here, evaluator, decider=llm(chat))
