@@ -159,7 +159,8 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
         raise UserError(f"study.images: {chosen.images}; allowed: at most the {len(data.holdout)} held-out images")
     originals, ids = tensor_of(data.holdout[: chosen.images]), range(chosen.images)
     ranges, seed = chosen.of(model.schedule.timesteps), torch_seed(settings.seed, block)
-    labels = data.holdout_labels[: chosen.images] if condition.takes_labels_of_images else None
+    held_out = data.holdout_labels if condition.takes_labels_of_images else None
+    labels = None if held_out is None else held_out[: chosen.images]
     truth = to_model_range(originals).to(run.device)
     error = noise_of(truth.shape[1:], ids, seed, Stream.PROFILE_NOISE, device=run.device)
     samples = changed_samples(
