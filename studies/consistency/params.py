@@ -21,7 +21,7 @@ PATCH, HEAD = 2, 8
 NetworkName = Annotated[
     str,
     *fitting(
-        f"{NUMBER}(-{NUMBER}){{0,11}}|{TRANSFORMER}",
+        f"({NUMBER}(-{NUMBER}){{0,11}}|{TRANSFORMER})",
         "no network; allowed: channels of each resolution, as in 16-32, or a transformer's width and depth, dit-96-4",
     ),
 ]

@@ -278,7 +278,7 @@ def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: P
     (line,) = (line for line in output.splitlines() if line.startswith("Precision: "))
     assert line.startswith("Precision: the settings train in fp32 on 1 thread. Speed on ")
     assert re.search(r"relative to fp32: bf16 \d+\.\d\d times(; fp32, \d+ threads \d+\.\d\d times)?\.$", line)
-    assert re.search(r"^Memory: a training takes about \d+\.\d GB", output, re.MULTILINE)
+    assert re.search(r"^Memory: a training takes about \d+\.\d [MG]B", output, re.MULTILINE)
 
 
 def test_memory_of_a_training_grows_with_its_batch() -> None:

@@ -155,11 +155,11 @@ def test_an_engine_that_does_not_stop_is_killed_with_its_stages(
     words = [sys.executable, str(tmp_path / "stubborn.py"), str(tmp_path / "stage")]
     monkeypatch.setattr("unequal.comparison.run.command", lambda *_: words)
     monkeypatch.setattr("unequal.pipeline.engines.GRACE_SECONDS", 0.5)
-    engines: list[psutil.Process] = []
+    others, engines = psutil.Process().children(recursive=True), set[psutil.Process]()
 
     def stop_when_started(number: int, _: Any) -> None:
         if (tmp_path / "stage").exists() and (tmp_path / "stage").read_text():
-            engines.extend(psutil.Process().children(recursive=True))
+            engines.update({*psutil.Process().children(recursive=True)} - {*others})
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise Stopped(signal.SIGTERM)
 
