@@ -93,7 +93,7 @@ class Sizes:
         return data.measure(self.params(path, batch_size), self.device, *sizes)
 
     def full_data(self, path: Path, batch_size: int | None, steps: int) -> Mapping[str, Any]:
-        """As many images as ImageNet's, of 16 × 16 pixels: prepared, and read from disk."""
+        """Prepare as many images as ImageNet's, of 16 × 16 pixels, and read them from disk."""
         sizes = (200, 8, 2) if self.trial else (1_281_167, 16, steps)
         return data.measure_full(self.params(path, batch_size), self.device, *sizes)
 

@@ -153,13 +153,13 @@ def write_log(output: IO[bytes], log: Path) -> None:
                 say(f"  {counted[1]} of {counted[2]}: {stage}")
             elif (failed := FAILED.match(text)) and failed[1] not in said:
                 said.add(failed[1])
-                own = log.with_name(f"{failed[1]}.log")
-                last = (
-                    own.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
-                    if own.exists()
-                    else ""
-                )
-                say(f"  {failed[1]} failed: {last or 'its log is empty'}", err=True)
+                reason = last_line(log.with_name(f"{failed[1]}.log"))
+                say(f"  {failed[1]} failed: {reason or 'its log is empty'}", err=True)
+
+
+def last_line(path: Path) -> str:
+    """The last line of a text file; empty where there is none."""
+    return path.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] if path.exists() else ""
 
 
 def pilot_lines(pilot: Mapping[str, Any]) -> list[str]:
