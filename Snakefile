@@ -102,9 +102,10 @@ onerror:
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 RUNTIME = read_yaml(PARAMS)["runtime"]
 THREADS, PROCESSES = RUNTIME.get("threads", Runtime.model_fields["threads"].default), RUNTIME.get("processes") or 1
-# A cluster hands GPUs out; on one machine, each stage takes as many as it has processes.
+# A cluster hands GPUs out; on one machine, each stage takes as many as it has processes, and several may share one.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
 GPUS = machine_gpus() if HAS_GPU and not ON_CLUSTER and RUNTIME["device"] != "cpu" else []
+GPUS *= RUNTIME.get("stages_per_gpu", Runtime.model_fields["stages_per_gpu"].default)
 if "local_gpu" not in workflow.resource_settings.resources:
     workflow.register_resource("local_gpu", max(1, len(GPUS)))
 # The folder of a page's pictures, and how Snakemake's report captions each.

@@ -57,6 +57,17 @@ def test_no_more_gpus_are_taken_than_are_lent(monkeypatch: pytest.MonkeyPatch) -
     assert os.environ[VISIBLE] == "GPU-a,GPU-b,GPU-c"
 
 
+def test_several_stages_share_a_gpu_and_none_takes_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LENT, ",".join(["GPU-a", "GPU-b"] * 2))
+    assert "allowed here: 1 … 2" in refusal(lease, 3)
+    taken = []
+    for count, visible in ((1, "GPU-a"), (2, "GPU-b,GPU-a"), (1, "GPU-b")):
+        taken.append(lease(count))
+        assert os.environ[VISIBLE] == visible
+    monkeypatch.setattr(time, "sleep", lambda seconds: taken.clear())
+    assert lease(2) and not taken
+
+
 @pytest.mark.parametrize(
     ("visible", "names"), [("0,2", ["0", "2"]), ("", []), (None, ["GPU-1", "GPU-2"])], ids=["some", "none", "all"]
 )

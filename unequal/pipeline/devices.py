@@ -1,7 +1,8 @@
 """GPUs of one machine, lent to the stages that run on it side by side.
 
 Snakemake names the machine's GPUs to its jobs. A stage takes as many as it has processes, by a lock on each, and sees
-no others. The system frees the locks of a process however it ends.
+no others. Where several stages share a GPU, it has as many locks. The system frees the locks of a process however it
+ends.
 """
 
 import os
@@ -9,13 +10,14 @@ import random
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
 
-#: Environment variable with the GPUs that are lent, separated by commas.
+#: Environment variable with the GPUs that are lent, separated by commas; each as often as stages may share it.
 LENT = "UNEQUAL_GPUS"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 #: Longest wait between two attempts to get all GPUs at once.
@@ -48,8 +50,8 @@ def lease(count: int) -> list[FileLock]:
     names = [name for name in os.environ.get(LENT, "").split(",") if name]
     if not names:
         return []
-    if count > len(names):
-        raise UserError(f"params.yaml: runtime.processes: {count}: one a GPU; allowed here: 1 … {len(names)}")
+    if count > (gpus := len({*names})):
+        raise UserError(f"params.yaml: runtime.processes: {count}: one a GPU; allowed here: 1 … {gpus}")
     while len(locks := free_locks(names, count)) < count:
         # All or none: two stages that wait for each other's would wait for ever.
         for lock in locks.values():
@@ -60,14 +62,16 @@ def lease(count: int) -> list[FileLock]:
 
 
 def free_locks(names: list[str], count: int) -> dict[str, FileLock]:
-    """Lock free GPUs, at most so many: name → lock."""
+    """Lock free GPUs, at most so many, each once: name → lock."""
     folder = Path(tempfile.gettempdir()) / f"unequal-gpus-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     locks: dict[str, FileLock] = {}
+    places: Counter[str] = Counter()
     for name in names:
-        if len(locks) == count:
-            break
-        lock = FileLock(folder / f"{name}.lock", is_singleton=False)
+        places[name] += 1
+        if len(locks) == count or name in locks:
+            continue
+        lock = FileLock(folder / f"{name}.{places[name]}.lock", is_singleton=False)
         try:
             lock.acquire(timeout=0)
         except Timeout:

@@ -118,6 +118,9 @@ class Runtime(Strict):
         le=1024,
         description="of a stage that trains, profiles or samples; null: one a visible GPU, else one",
     )
+    stages_per_gpu: int = Field(
+        default=1, gt=0, le=64, description="side by side on one GPU under Snakemake, for networks that do not fill it"
+    )
     threads: int = Field(
         default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
     )
