@@ -15,7 +15,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import data, growth, overhead, profile, sampling, scoring, steps, training
+from benchmarks import data, growth, overhead, profile, sampling, scoring, sharing, steps, training
 from benchmarks.table import shown, table
 from benchmarks.timing import keep
 from unequal.diffusion.spacing import sampling_timesteps
@@ -132,6 +132,7 @@ def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
         "training_dit_b": lambda: sizes.transformer(DDPM, 256, 5, 5, depth=12, width=768, heads=12, channels=4),
         "pipeline_cifar10": lambda: sizes.pipelines(DDPM, 20, 256, 3),
         "scoring": lambda: sizes.scoring(2048, 50_000, 2048, 1000, 1),
+        "sharing": lambda: sharing.measure(sizes.compiled(COLOUR), sizes.device, sizes.of(1, 10), *sizes.of(300)),
         "shares": lambda: steps.shares(sizes.compiled(DDPM), sizes.device, *sizes.of(50, 3)),
         "checkpoint": lambda: steps.checkpoints(sizes.compiled(DDPM), sizes.device, *sizes.of(20, 5)),
         "experts_cifar10": lambda: sizes.experts(IDDPM, 128, 20, 3),

@@ -80,6 +80,15 @@ def scoring(figures: Figures) -> str:
     return f"Inception {figures['images_per_second']:,.0f} images/s; two sets of {sizes} features: {said}"
 
 
+def sharing(figures: Figures) -> str:
+    """Images a second of trainings together, of one alone."""
+    ways, said = {"plain": "", "mps": "with NVIDIA's Multi-Process Service "}, []
+    alone = figures["images_per_second"]["plain"]["1"]
+    for way, speeds in figures["images_per_second"].items():
+        said += [f"{ways[way]}{', '.join(f'{count}: {one / alone:.2f}' for count, one in speeds.items())}"]
+    return f"batch of {figures['batch_size']}, {alone:,.0f} images/s alone; {'; '.join(said)}"
+
+
 def growth(found: Mapping[str, float]) -> str:
     """Sizes, and the time that each takes of the first one's."""
     first, *_ = found.values()
@@ -109,6 +118,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "experts_colour": ("pruned experts, 7 M net", pruned),
     "experts_cifar10": ("pruned experts, IDDPM's CIFAR-10 net", pruned),
     "profile": ("profile: share of the bare forward passes", lambda one: f"{one['share']:.2f}"),
+    "sharing": ("trainings of a 7 M net that share a GPU: images a second together, of one alone", sharing),
     "data": ("waiting for 100 k images of 64×64 on disk, share of a step", waits),
     "data_full": ("1.28 M images of 16×16 in one file, batches of 128; share of a step", full),
     "shares": (
