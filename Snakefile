@@ -107,7 +107,7 @@ HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower()
 GPUS = machine_gpus() if HAS_GPU and not ON_CLUSTER and RUNTIME["device"] != "cpu" else []
 GPUS *= RUNTIME.get("stages_per_gpu", Runtime.model_fields["stages_per_gpu"].default)
 if "local_gpu" not in workflow.resource_settings.resources:
-    workflow.register_resource("local_gpu", max(1, len(GPUS)))
+    workflow.register_resource("local_gpu", len(GPUS))
 # The folder of a page's pictures, and how Snakemake's report captions each.
 PICTURES, CAPTION = "pictures", os.path.join(workflow.basedir, "unequal/report/caption.rst")
 config["captions"] = CAPTIONS
@@ -202,7 +202,7 @@ for stage in STAGES:
         threads: THREADS
         resources:
             gpu=stage.meta["gpu"] if wants_gpu(stage) and ON_CLUSTER else 0,
-            local_gpu=PROCESSES if wants_gpu(stage) and not ON_CLUSTER else 0,
+            local_gpu=PROCESSES if GPUS and wants_gpu(stage) else 0,
             mem_mb=memory(stage),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:

@@ -49,18 +49,21 @@ class Sizes:
         """Numbers of steps, rounds or images; in a trial one each."""
         return [min(number, 1) for number in numbers] if self.trial else list(numbers)
 
-    def train(self, path: Path, batch_size: int | None, steps: int, rounds: int, compiled: bool) -> Mapping[str, Any]:
-        """A benchmark of training loops."""
+    def train(self, path: Path, batch_size: int | None, steps: int, rounds: int, *ways: str) -> Mapping[str, Any]:
+        """A benchmark of training loops, as they are or in some ways."""
         steps, rounds = self.of(steps, rounds)
-        return training.measure(
-            self.params(path, batch_size), self.device, steps, rounds, also_compiled=compiled and not self.trial
-        )
+        return training.measure(self.params(path, batch_size), self.device, steps, rounds, self.ways(*ways))
+
+    def ways(self, *ways: str) -> tuple[str, ...]:
+        """Ways of calling networks; a trial compiles nothing."""
+        return ("",) if self.trial or not ways else ways
 
     def transformer(self, path: Path, batch_size: int, steps: int, rounds: int, **network: int) -> Mapping[str, Any]:
         """A benchmark of training loops around a transformer."""
         params = training.transformer(self.params(path, batch_size), **({} if self.trial else network))
         steps, rounds = self.of(steps, rounds)
-        return training.measure(params, self.device, steps, rounds, also_compiled=self.device.type == "cuda")
+        ways = ("", training.COMPILED) if self.device.type == "cuda" else ("",)
+        return training.measure(params, self.device, steps, rounds, self.ways(*ways))
 
     def pipelines(self, path: Path, steps: int, images: int, rounds: int) -> Mapping[str, Any]:
         """Sampling, by this library and by diffusers."""
@@ -102,11 +105,11 @@ def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
     """Sizes that take minutes on a core or two."""
     params, device, of = sizes.params, sizes.device, sizes.of
     return {
-        "training_digits": lambda: sizes.train(DIGITS, None, 10, 7, compiled=True),
-        "training_digits_32": lambda: sizes.train(DIGITS, 32, 20, 7, compiled=True),
-        "training_iddpm": lambda: sizes.train(IDDPM, 4, 1, 3, compiled=False),
-        "training_iddpm_single": lambda: sizes.train(IDDPM, 1, 2, 5, compiled=False),
-        "training_unet": lambda: sizes.train(PATCHES, 32, 2, 7, compiled=False),
+        "training_digits": lambda: sizes.train(DIGITS, None, 10, 7, "", training.COMPILED),
+        "training_digits_32": lambda: sizes.train(DIGITS, 32, 20, 7, "", training.COMPILED),
+        "training_iddpm": lambda: sizes.train(IDDPM, 4, 1, 3),
+        "training_iddpm_single": lambda: sizes.train(IDDPM, 1, 2, 5),
+        "training_unet": lambda: sizes.train(PATCHES, 32, 2, 7),
         "training_dit": lambda: sizes.transformer(PATCHES, 32, 4, 7),
         "pipeline_digits": lambda: sizes.pipelines(DIGITS, 20, 128, 7),
         "pipeline_colour": lambda: sizes.pipelines(COLOUR, 5, 8, 5),
@@ -128,11 +131,14 @@ def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
 def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
     """Benchmarks on a GPU at the presets' batches, compiled too; what matters most comes first."""
     return {
-        "training_cifar10": lambda: sizes.train(DDPM, None, 10, 5, compiled=True),
+        "training_cifar10": lambda: sizes.train(DDPM, None, 10, 5, "", training.COMPILED),
+        "training_cifar10_graphs": lambda: sizes.train(DDPM, None, 20, 5, training.GRAPHS),
         "training_dit_b": lambda: sizes.transformer(DDPM, 256, 5, 5, depth=12, width=768, heads=12, channels=4),
         "pipeline_cifar10": lambda: sizes.pipelines(DDPM, 20, 256, 3),
         "scoring": lambda: sizes.scoring(2048, 50_000, 2048, 1000, 1),
-        "sharing": lambda: sharing.measure(sizes.compiled(COLOUR), sizes.device, sizes.of(1, 10), *sizes.of(300)),
+        "sharing": lambda: sharing.measure(
+            training.with_compiler(sizes.params(COLOUR), False), sizes.device, sizes.of(1, 10), *sizes.of(300)
+        ),
         "shares": lambda: steps.shares(sizes.compiled(DDPM), sizes.device, *sizes.of(50, 3)),
         "checkpoint": lambda: steps.checkpoints(sizes.compiled(DDPM), sizes.device, *sizes.of(20, 5)),
         "experts_cifar10": lambda: sizes.experts(IDDPM, 128, 20, 3),

@@ -3,12 +3,12 @@
 All loops get the same network, batch and precision, and train in turns: this project's; the one that diffusers'
 documentation teaches, which reads PNGs as a data set of files does, or images decoded beforehand; a minimal one; one as
 EDM trains. `passes` are the network's forward and backward passes alone, which no loop around the same network can
-beat. Each is run as it is and compiled; on a GPU the passes are also replayed from CUDA graphs. Operations of a step
+beat. Each is run as it is and compiled; on a GPU also replayed from CUDA graphs. Operations of a step
 over a GPU's peak give the model FLOPs utilisation.
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -108,9 +108,10 @@ def advance(trainer: Trainer, steps: int) -> None:
         trainer.advance()
 
 
-def with_compiler(params: Params, compiled: bool = True) -> Params:
-    """Settings with or without `runtime.compile`, which changes results by rounding alone."""
-    return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": compiled})})
+def with_compiler(params: Params, compiled: bool = True, graphs: bool = True) -> Params:
+    """Settings with or without `runtime.compile` and CUDA graphs, which change results by rounding alone."""
+    chosen = {"compile": compiled, "cuda_graphs": graphs}
+    return params.model_copy(update={"runtime": params.runtime.model_copy(update=chosen)})
 
 
 def network(params: Params, device: torch.device) -> nn.Module:
@@ -124,31 +125,36 @@ def passes(params: Params, device: torch.device, compiled: bool = False) -> Call
     return Passes(network(params, device), random_images(params), params.training, device, compiled).run
 
 
+#: Ending of a contestant's name → how its network is called.
+WAYS: dict[str, bool | str] = {"": False, COMPILED: True, GRAPHS: "reduce-overhead"}
+
+
 def contestants(
-    params: Params, device: torch.device, steps: int, work: Path, also_compiled: bool = False
+    params: Params, device: torch.device, steps: int, work: Path, ways: Sequence[str]
 ) -> dict[str, Callable[[], object]]:
     """Timed work: so many steps of each loop."""
     found: dict[str, Callable[[], object]] = {}
-    for compiled in (False, True) if also_compiled else (False,):
-        suffix = COMPILED if compiled else ""
-        chosen = with_compiler(params, compiled)
+    for suffix in ways:
+        compiled = WAYS[suffix]
+        chosen = with_compiler(params, bool(compiled), graphs=suffix == GRAPHS)
         found[f"ours{suffix}"] = partial(advance, our_loop(chosen, device, work / f"ours{suffix}"), steps)
         for name, loop in OTHERS.items():
             other = loop(network(params, device), random_images(params), params.training, device, compiled)
             found[f"{name}{suffix}"] = partial(other.run, steps)
-        found[f"documented_decoded{suffix}"] = partial(documented(params, device, False, compiled).run, steps)
-    if also_compiled and device.type == "cuda":
-        graphs = Passes(network(params, device), random_images(params), params.training, device, "reduce-overhead")
-        found[f"passes{GRAPHS}"] = partial(graphs.run, steps)
-    return found | {"documented": partial(documented(params, device, encoded=True).run, steps)}
+        if suffix != GRAPHS:
+            decoded = documented(params, device, encoded=False, compiled=bool(compiled))
+            found[f"documented_decoded{suffix}"] = partial(decoded.run, steps)
+    if "" in ways:
+        found["documented"] = partial(documented(params, device, encoded=True).run, steps)
+    return found
 
 
 def measure(
-    params: Params, device: torch.device, steps: int, rounds: int, also_compiled: bool = False
+    params: Params, device: torch.device, steps: int, rounds: int, ways: Sequence[str] = ("",)
 ) -> dict[str, Any]:
     """Seconds of each loop in every round, its images a second, and the network's operations."""
     with tempfile.TemporaryDirectory() as folder:
-        times = in_turns(contestants(params, device, steps, Path(folder), also_compiled), rounds, device)
+        times = in_turns(contestants(params, device, steps, Path(folder), ways), rounds, device)
     batch, flops, peak = params.training.batch_size, step_flops(params), peak_flops(device)
     speeds = {name: batch * steps / median(taken) for name, taken in times.items()}
     return {

@@ -26,7 +26,8 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     runtime, precision = run.runtime, settings.sampling.precision
     folder = run.input(f"artifacts/models/{variant}")
     experts = Ensemble.load(folder, run.device)
-    experts = experts.accelerated(precision, runtime.channels_last, runtime.compile)
+    calls = settings.sampling.calls(settings.evaluation.images)
+    experts = experts.accelerated(precision, runtime.channels_last, runtime.compile, calls)
     experts.record.spec.check_images(data, variant)
     by_profile = settings.sampling.spacing in BY_PROFILE
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None

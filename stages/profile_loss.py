@@ -28,7 +28,8 @@ def main(run: Run, settings: Settings, model: str) -> None:
     spec, schedule = experts.record.spec, experts.record.spec.noise_schedule()
     spec.check_images(data, model)
     chosen, runtime = settings.profile, run.runtime
-    experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile)
+    calls = 2 * chosen.calls(spec.timesteps)
+    experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile, calls)
     errors = {}
     for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)

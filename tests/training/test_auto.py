@@ -14,7 +14,7 @@ from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train
-from unequal.workspace import chosen_precision, is_compiled
+from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -36,11 +36,12 @@ def test_auto_is_what_the_device_has(device, supported, precision, compiled, has
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/cc" if name == "cc" else None)
     monkeypatch.setattr(workspace, "find_spec", lambda name: name)
     assert chosen_precision("auto", device) == precision
-    assert is_compiled("auto", device) == compiled
+    assert is_compiled("auto", device, COMPILED_FROM) == compiled
+    assert not is_compiled("auto", device, COMPILED_FROM - 1)
     for asked in ("fp32", "bf16"):
         assert chosen_precision(asked, device) == asked
     for switched in (True, False):
-        assert is_compiled(switched, device) == switched
+        assert is_compiled(switched, device, 0) == switched
 
 
 @pytest.mark.parametrize("missing", ["a compiler", "Triton"])
@@ -48,7 +49,7 @@ def test_auto_compiles_nothing_where_it_cannot(missing, has_bf16, monkeypatch):
     has_bf16(True)
     monkeypatch.setattr(shutil, "which", lambda name: None if missing == "a compiler" else name)
     monkeypatch.setattr(workspace, "find_spec", lambda name: None if missing == "Triton" else name)
-    assert not is_compiled("auto", GPU)
+    assert not is_compiled("auto", GPU, COMPILED_FROM)
 
 
 @pytest.mark.parametrize(("supported", "precision"), [(False, "fp32"), (True, "bf16")])

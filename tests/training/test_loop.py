@@ -168,6 +168,18 @@ def test_a_step_does_not_wait_for_the_gpu(build: Build, combine: Combine | None,
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.gpu
+def test_passes_that_are_replayed_from_graphs_train_as_others(build: Build) -> None:
+    device, weights = torch.device("cuda"), []
+    for graphs in (False, True):
+        changes = {"device": "cuda", "compile": True, "cuda_graphs": graphs}
+        objective = SingleHead("epsilon", SCHEDULE.to(device))
+        trainer = build(f"graphs {graphs}", device=device, runtime_changes=changes, objective=objective, dropout=0.1)
+        assert trainer.graphs is graphs
+        weights.append(trainer.run() and [one.cpu() for one in trainer.net.state_dict().values()])
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
+
+
 def test_what_may_help_against_nan_is_what_is_not_set_already(build: Build) -> None:
     for clip, said in ((None, r"or set training\.gradient_clip"), (0.5, r"or lower training\.gradient_clip \(0\.5\)")):
         with pytest.raises(UserError, match=rf"lower optimizer\.lr \(0\.002\) {said}"):

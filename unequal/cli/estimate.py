@@ -31,7 +31,7 @@ from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.training.pictures import COUNT, STEPS
-from unequal.workspace import chosen_precision, is_compiled
+from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
 
 AnySampled = TypeVar("AnySampled", bound=Sampled)
 BYTES_PER_WEIGHT = 4
@@ -301,7 +301,7 @@ def readable(seconds: float) -> str:
 def on_device(params: AnySampled, device: torch.device) -> AnySampled:
     """Settings with what `auto` chooses on a device."""
     precision = chosen_precision(params.training.precision, device)
-    compiled = is_compiled(params.runtime.compile, device)
+    compiled = is_compiled(params.runtime.compile, device, COMPILED_FROM)
     return params.model_copy(
         update={
             "training": params.training.model_copy(update={"precision": precision}),

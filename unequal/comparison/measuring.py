@@ -71,9 +71,11 @@ class Measuring:
         """Figures of a model or a set of experts, whose name is unique within the workspace."""
         began = time.perf_counter()
         experts, runtime = Ensemble.load(folder, self.workspace.device), self.workspace.runtime
+        profiling, sampling = self.settings.profile, self.settings.sampling
+        calls = profiling.calls(experts.schedule.timesteps) + sampling.calls(self.settings.evaluation.images)
         profiled, sampled = (
-            experts.accelerated(section.precision, runtime.channels_last, runtime.compile)
-            for section in (self.settings.profile, self.settings.sampling)
+            experts.accelerated(section.precision, runtime.channels_last, runtime.compile, calls)
+            for section in (profiling, sampling)
         )
         errors = self.errors(profiled, name)
         scores = self.scoring.figures(sampled, name)

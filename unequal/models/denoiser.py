@@ -66,17 +66,20 @@ class Denoiser:
         """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""
         return self
 
-    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool | str = False) -> Self:
+    def accelerated(
+        self, precision: Precision, channels_last: bool = False, compiled: bool | str = False, calls: int = 0
+    ) -> Self:
         """Denoiser of the same network that computes in another precision; the network's layout changes in place.
 
         Args:
             precision: of the network's layers under autocast; what it is asked and answers stays float32.
             channels_last: lay out filters as [N, H, W, C], which tensor cores want.
             compiled: compile the network, once; `auto`: where it pays, see `unequal.workspace.is_compiled`.
+            calls: of the network that are to come, about.
         """
         if channels_last:
             self.net.to(memory_format=torch.channels_last)
-        if is_compiled(compiled, self.device) and self.net._compiled_call_impl is None:
+        if is_compiled(compiled, self.device, calls) and self.net._compiled_call_impl is None:
             self.net.compile()
         accelerated = copy.copy(self)
         accelerated.precision = precision

@@ -65,8 +65,11 @@ class Scorer:
 
     def scores(self, folder: Path, block: int, sampling: str) -> tuple[dict[str, Any], np.ndarray]:
         """Figures of a model by a way of sampling, and its first images, uint8 [n, C, H, W]."""
-        experts, name = Ensemble.load(folder, self.workspace.device), f"{sampling}_{folder.name}"
-        scoring = self.scoring(self.settings.samplings[sampling], block)
+        chosen, runtime, name = self.settings.samplings[sampling], self.workspace.runtime, f"{sampling}_{folder.name}"
+        calls = chosen.calls(self.settings.evaluation.images)
+        experts = Ensemble.load(folder, self.workspace.device)
+        experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile, calls)
+        scoring = self.scoring(chosen, block)
         figures = scoring.figures(experts, name)
         return summary(figures), scoring.shown(experts, name)
 

@@ -94,11 +94,14 @@ class Ensemble:
         experts = [Expert(denoiser, record) for denoiser, record in loaded]
         return cls(experts, resident)
 
-    def accelerated(self, precision: Precision, channels_last: bool = False, compiled: bool | str = False) -> Self:
+    def accelerated(
+        self, precision: Precision, channels_last: bool = False, compiled: bool | str = False, calls: int = 0
+    ) -> Self:
         """Ensemble of the same networks in another precision and layout; see `Denoiser.accelerated`."""
-        quick = copy.copy(self)
+        quick, each = copy.copy(self), calls // len(self.experts)
         quick.experts = [
-            Expert(one.denoiser.accelerated(precision, channels_last, compiled), one.record) for one in self.experts
+            Expert(one.denoiser.accelerated(precision, channels_last, compiled, each), one.record)
+            for one in self.experts
         ]
         return quick
 

@@ -41,6 +41,10 @@ class Profile(Strict):
         description="of the networks' layers; bf16 is faster on GPUs, and changes figures a little",
     )
 
+    def calls(self, timesteps: int) -> int:
+        """Calls of a network for the profile of a split."""
+        return -(-timesteps * self.images // self.batch_size)
+
     @property
     def profiled(self) -> slice:
         """Training images that are profiled: those of the optimal denoiser, all where there is none."""
@@ -155,6 +159,11 @@ class Sampling(Strict):
         description="of the networks' layers; bf16 is faster on GPUs, and changes figures a little",
     )
 
+    def calls(self, images: int) -> int:
+        """Calls of a network for so many images, by solvers that ask once a step."""
+        steps = self.steps if isinstance(self.steps, int) else len(self.steps)
+        return steps * -(-images // self.batch_size)
+
     @model_validator(mode="after")
     def listed_steps_fall(self) -> Self:
         """Each step leads to a less noisy one."""
@@ -200,6 +209,11 @@ class Evaluation(Strict):
         default=3, ge=1, description="of precision and recall: a ball around an image reaches to its n-th neighbour"
     )
     allow_singular: bool = Field(description="score fewer samples than features all the same, and say so")
+
+    @property
+    def images(self) -> int:
+        """Samples of all seeds."""
+        return self.samples * len(self.seeds)
 
     @model_validator(mode="after")
     def subset_fits(self) -> Self:

@@ -125,7 +125,11 @@ class Runtime(Strict):
         default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
     )
     compile: bool | Literal["auto"] = Field(
-        description="torch.compile the network; auto: on a GPU that has bf16, where a C compiler is installed"
+        description="torch.compile networks; auto: for thousands of calls on a GPU that has bf16, with a C compiler"
+    )
+    cuda_graphs: bool | Literal["auto"] = Field(
+        default="auto",
+        description="replay a compiled training's passes; auto: on a GPU, with one process and one pass a step",
     )
     channels_last: bool
     cudnn_benchmark: bool = Field(

@@ -161,8 +161,9 @@ class Trainer:
         self.writer = CheckpointWriter(work / CHECKPOINT, late)
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
-        compiled = is_compiled(runtime.compile, source.device)
-        self.forward = self.accelerator.prepare(torch.compile(self.net) if compiled else self.net)
+        # Launching a small network's kernels one by one takes longer than computing them.
+        self.graphs = self.replays_graphs()
+        self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -217,6 +218,8 @@ class Trainer:
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; its named terms stay on the device, so that nothing waits for them."""
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()  # what the last step's graphs returned may be overwritten
         set_schedule(self.optimizer, self.settings, self.images_seen, self.images)
         torch.manual_seed(torch_seed(self.source.seed, Stream.DROPOUT, self.step, self.accelerator.process_index))
         totals: dict[str, Tensor] = {}
@@ -243,6 +246,18 @@ class Trainer:
         self.averages.update()
         self.feedback.learn(self.step, observed)
         return totals
+
+    def compiled(self) -> Callable[..., Any]:
+        """The network as passes call it, on the parameters of `net`."""
+        if not is_compiled(self.runtime.compile, self.source.device, self.steps * self.training.gradient_accumulation):
+            return self.net
+        return torch.compile(self.net, mode="reduce-overhead" if self.graphs else None)
+
+    def replays_graphs(self) -> bool:
+        """Say whether compiled passes are replayed from CUDA graphs: those of one graph, on one device."""
+        alone = self.accelerator.num_processes == self.training.gradient_accumulation == 1 and self.surgery is None
+        asked = self.runtime.cuda_graphs
+        return self.source.device.type == "cuda" and (alone if asked == "auto" else bool(asked))
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""

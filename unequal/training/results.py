@@ -55,8 +55,10 @@ def computation(workspace: Workspace, outcome: Outcome) -> dict[str, Any]:
     """Record of what `auto` has chosen on the device of a training, where one took place."""
     if not outcome.trained.steps:
         return {}
-    precision = chosen_precision(outcome.job.training.precision, workspace.device)
-    return {"precision": precision, "compiled": is_compiled(workspace.runtime.compile, workspace.device)}
+    training, device = outcome.job.training, workspace.device
+    calls = outcome.trained.steps * training.gradient_accumulation
+    compiled = is_compiled(workspace.runtime.compile, device, calls)
+    return {"precision": chosen_precision(training.precision, device), "compiled": compiled}
 
 
 def measured(outcome: Outcome) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from unequal.errors import UserError
 from unequal.models.spec import ModelSpec
@@ -145,8 +146,6 @@ def take_over(network: Network, spec: ModelSpec) -> nn.Module:
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
 ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
-#: Attention on a CPU, which the counter of older PyTorch leaves out.
-CPU_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 @dataclass(frozen=True)
@@ -159,21 +158,16 @@ class Cost:
 
 
 def count_cost(net: nn.Module) -> Cost:
-    """Count one forward pass of one image; shapes decide, weights do not matter."""
-    inputs = backbone_of(net).example_inputs(net)
-    counting = FlopCounterMode(display=False, custom_mapping={CPU_ATTENTION: attention_flops})
-    with torch.no_grad(), counting as counter:
-        net(*inputs)
+    """Count one forward pass of one image by shapes alone, without a device: a GPU may run a linear layer as a bmm."""
+    shapes = {name: one.to("meta") for name, one in (*net.named_parameters(), *net.named_buffers())}
+    inputs = tuple(one.to("meta") for one in backbone_of(net).example_inputs(net))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        functional_call(net, shapes, inputs)
     flops = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}
     attention = sum(n for operator, n in flops.items() if any(part in operator for part in ATTENTION_PRODUCTS))
     total = sum(flops.values())
     # The counter counts a multiply and an add as two operations.
     return Cost((total - attention) // 2, total // 2, sum(p.numel() for p in net.parameters()))
-
-
-def attention_flops(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
-    """Count the operations of attention's two products, of tensors of these shapes."""
-    return int(sdpa_flop_count(query, key, value))
 
 
 def training_flops(macs: int, images: int) -> int:
