@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
-from harness.projects import commit, edit, run, tiny_copy
+from harness.projects import edit, run
 from tiny_pipeline import TinyPipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
@@ -74,14 +74,3 @@ def test_a_bad_setting_stops_everything_in_one_line(project: Path, command: tupl
     assert {one.data.tags.get("stage", "check_params") for one in tracked_runs(project)[: -runs or None]} <= {
         "check_params"
     }
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_the_pipeline_trains_compiled_and_in_bf16(tmp_path: Path):
-    fast = {"runtime.device": "cuda", "runtime.compile": True, "runtime.channels_last": True}
-    project = tiny_copy(tmp_path / "gpu", {**fast, "training.precision": "bf16"})
-    commit(project, "tiny")
-    run(project, "snakemake", "--cores", "2")
-    assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
-    devices = {one.data.tags["stage"]: one.data.tags["device"] for one in children(tracked_runs(project))}
-    assert {devices[name] != "cpu" for name in ("train_base", "profile_loss", "prune", "evaluate_fid")} == {True}

@@ -10,7 +10,7 @@ A network is a `torch.nn.Module` that answers `net(sample, timestep, …)` with 
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,16 +158,23 @@ class Cost:
 
 
 def count_cost(net: nn.Module) -> Cost:
-    """Count one forward pass of one image by shapes alone, without a device: a GPU may run a linear layer as a bmm."""
+    """Count one forward pass of one image, by shapes alone: weights do not matter, and nothing is computed."""
     shapes = {name: one.to("meta") for name, one in (*net.named_parameters(), *net.named_buffers())}
     inputs = tuple(one.to("meta") for one in backbone_of(net).example_inputs(net))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         functional_call(net, shapes, inputs)
-    flops = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}
-    attention = sum(n for operator, n in flops.items() if any(part in operator for part in ATTENTION_PRODUCTS))
-    total = sum(flops.values())
+    counts = counter.get_flop_counts()
+    # PyTorch 2.11 runs some linear layers as a bmm.
+    linear = {f"{type(net).__name__}.{name}" for name, one in net.named_modules() if isinstance(one, nn.Linear)}
+    attention = attention_in(counts["Global"]) - sum(attention_in(counts[name]) for name in linear & counts.keys())
+    total = sum(counts["Global"].values())
     # The counter counts a multiply and an add as two operations.
     return Cost((total - attention) // 2, total // 2, sum(p.numel() for p in net.parameters()))
+
+
+def attention_in(counts: Mapping[Any, int]) -> int:
+    """Operations of products that are attention's by their operator, of operator → operations."""
+    return sum(count for operator, count in counts.items() if any(part in str(operator) for part in ATTENTION_PRODUCTS))
 
 
 def training_flops(macs: int, images: int) -> int:
