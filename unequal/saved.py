@@ -66,7 +66,7 @@ def read_saved(path: Path, remedy: str = "delete it to start again") -> Saved:
         with safe_open(path, framework="pt") as file:
             metadata = json.loads((file.metadata() or {}).get(SAVED, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RuntimeError) as error:  # RuntimeError: it is gone while it is opened
         raise UserError(f"{path}: cut short or altered ({error}); {remedy}") from None
     if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
         raise UserError(f"{path}: altered since it was saved; {remedy}")

@@ -7,6 +7,7 @@ import torch
 from diffusers.models.attention_processor import Attention
 from one_line import refusal
 from specs import low_resolution
+from torch import Tensor, nn
 
 from unequal.models.backbones.backbone import count_cost
 
@@ -21,6 +22,18 @@ def test_cost_of_attention_is_its_two_products(tiny_net: Callable) -> None:
     assert without.macs == without.macs_with_attention
     # Query, key, value and output projections are counted in either figure.
     assert cost.macs - without.macs == 4 * 16 * 16 * 16
+
+
+def test_linear_layers_that_run_as_a_bmm_are_no_attention(tiny_net: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = count_cost(tiny_net())
+
+    def as_bmm(layer: nn.Linear, inputs: Tensor) -> Tensor:
+        flat = inputs.reshape(1, -1, inputs.shape[-1])
+        found = torch.bmm(flat, layer.weight.T[None]).reshape(*inputs.shape[:-1], -1)
+        return found if layer.bias is None else found + layer.bias
+
+    monkeypatch.setattr(nn.Linear, "forward", as_bmm)
+    assert count_cost(tiny_net()) == expected
 
 
 def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable) -> None:

@@ -59,16 +59,12 @@ def fitting(pattern: str, refusal: str) -> tuple[AfterValidator, WithJsonSchema]
             raise ValueError(refusal)
         return text
 
-    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
+    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
 
 
 NAMES = "small letters, digits and _, a letter first, at most 48"
 #: Of a recipe, a model or a way of pruning.
 Name = Annotated[str, *fitting(NAME, f"no name; allowed: {NAMES}")]
-#: Channels of each resolution.
-WidthName = Annotated[
-    str, *fitting(f"{NUMBER}(-{NUMBER}){{0,11}}", "no channels; allowed: those of each resolution, as in 16-32")
-]
 
 
 LINE = r"[^\x00-\x1f\x7f]{1,1024}"
