@@ -17,7 +17,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, data: str = "data") -> None:
     """Prepare the data set, in a folder of that name below artifacts."""
     run.source("data")
-    facts = prepare(settings.data, settings.seed, run.output(f"artifacts/{data}"))
+    facts = prepare(settings.data, settings.seed, run.output(f"artifacts/{data}"), run.work / "parts")
     run.metrics(f"results/metrics/{data}.json", facts)
 
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from one_line import refusal
 from PIL import Image
 
+from unequal.data import decoding
 from unequal.data.preparation import prepare, training_images
 from unequal.data.prepared import PreparedData
+from unequal.data.sources import FolderImages
 from unequal.errors import UserError
 from unequal.settings.data import Data
 
@@ -107,3 +109,37 @@ def test_the_held_out_part_is_the_share_to_half_an_image(count: int, holdout: fl
         return
     assert 4 <= train <= count - 2
     assert abs(count - train - holdout * count) <= 0.5
+
+
+def test_a_preparation_that_was_stopped_decodes_no_finished_part_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "images").mkdir()
+    for value in range(12):
+        mode, colour = ("L", 9 * value) if value % 3 else ("RGB", (9 * value, 0, 0))
+        Image.new(mode, (8, 8), colour).save(tmp_path / f"images/{value:02d}.png")
+    chosen = settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.25)
+    whole = prepare(chosen, 1, tmp_path / "whole")
+    monkeypatch.setattr(decoding, "PART_BYTES", 4 * 3 * 8 * 8)
+    plain, seen = FolderImages.attempt, list[int]()
+
+    def stopped(images: FolderImages, index: int) -> Any:
+        if len(seen) == 5:  # in the second part
+            raise KeyboardInterrupt
+        seen.append(index)
+        return plain(images, index)
+
+    def counted(images: FolderImages, index: int) -> Any:
+        seen.append(index)
+        return plain(images, index)
+
+    monkeypatch.setattr(decoding.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(FolderImages, "attempt", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(chosen, 1, tmp_path / "data", tmp_path / "parts")
+    first, seen[:] = seen[:4], []
+    monkeypatch.setattr(FolderImages, "attempt", counted)
+    assert prepare(chosen, 1, tmp_path / "data", tmp_path / "parts") == whole
+    assert len(seen) == 8 and not {*seen} & {*first}
+    images = [np.load(tmp_path / folder / "images.npy", allow_pickle=False) for folder in ("whole", "data")]
+    np.testing.assert_array_equal(*images)

@@ -9,14 +9,16 @@ import torch
 from one_line import refusal
 from specs import autoencoder_of
 
+from unequal import processes
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
-from unequal.latents.encoding import encode
+from unequal.latents.encoding import makers_of, write_latents
 from unequal.measures.profiling import Draws, profile_optimal_loss
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
+from unequal.workspace import UNSTORED, Chunks
 
 CPU = torch.device("cpu")
 TINY = autoencoder_of(kl_weight=0.0, images=1, batch_size=7)
@@ -27,10 +29,16 @@ def autoencoder() -> Autoencoder:
     return Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
 
 
+def encoded(prepared: PreparedData, autoencoder: Autoencoder, target: Path, chunks: Chunks) -> PreparedData:
+    shape = latent_shape(autoencoder.net, 8, 1, "it")
+    parts = chunks.each(makers_of(prepared.images, autoencoder, shape))
+    write_latents(prepared, parts, shape, "abc", target)
+    return PreparedData.open(target)
+
+
 @pytest.fixture
 def latents(tmp_path: Path, prepared: PreparedData, autoencoder: Autoencoder) -> PreparedData:
-    encode(prepared, autoencoder, latent_shape(autoencoder.net, 8, 1, "it"), "abc", tmp_path / "latents")
-    return PreparedData.open(tmp_path / "latents")
+    return encoded(prepared, autoencoder, tmp_path / "latents", UNSTORED)
 
 
 def test_latents_are_a_data_set_of_their_own(latents: PreparedData, prepared: PreparedData, autoencoder: Autoencoder):
@@ -42,6 +50,26 @@ def test_latents_are_a_data_set_of_their_own(latents: PreparedData, prepared: Pr
     assert latents.facts["range"] == [float(latents.images.min()), float(latents.images.max())]
     assert prepared.labels is not None
     np.testing.assert_array_equal(latents.labels, prepared.labels)
+
+
+def test_processes_share_the_encoding_and_another_attempt_finds_it(
+    latents: PreparedData,
+    prepared: PreparedData,
+    autoencoder: Autoencoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chunks = Chunks(tmp_path / "chunks")
+    makers = makers_of(prepared.images, autoencoder, latents.images.shape[1:])
+    assert len(makers) == 7  # 48 images in batches of 7
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    for rank in (1, 0):
+        monkeypatch.setattr(processes, "rank", lambda rank=rank: rank)
+        chunks.make(makers)
+    monkeypatch.setattr(Autoencoder, "encode", lambda self, images: pytest.fail("encoded again"))
+    again = encoded(prepared, autoencoder, tmp_path / "again", chunks)
+    np.testing.assert_array_equal(again.images, latents.images)
+    assert again.facts == latents.facts
 
 
 def test_a_batch_of_latents_holds_them_as_they_are(latents: PreparedData) -> None:
@@ -70,5 +98,5 @@ def test_pixels_are_not_taken_for_latents(latents: PreparedData, prepared: Prepa
 def test_latents_that_are_no_numbers(tmp_path: Path, prepared: PreparedData) -> None:
     unsound = Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
     unsound.scale = float("nan")
-    said = refusal(encode, prepared, unsound, latent_shape(unsound.net, 8, 1, "it"), "abc", tmp_path / "latents")
+    said = refusal(encoded, prepared, unsound, tmp_path / "latents", UNSTORED)
     assert "autoencoder: the latent of image 0 is NaN or infinite" in said

@@ -2,11 +2,13 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from unequal.data.decoding import decoded
 from unequal.data.pictures import KINDS, check_head
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
 from unequal.data.sources import FolderImages, Images, Source, load
@@ -22,13 +24,14 @@ TOLD = 3
 SHUFFLED = "shuffled.npy"
 
 
-def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
+def prepare(data: Data, seed: int, target: Path, parts: Path | None = None) -> dict[str, Any]:
     """Read a source, shuffle it with the seed, set the held-out share apart, and write the result.
 
     Args:
         data: the source and the form that its images are brought to.
         seed: of the order, and so of the split.
         target: folder for images.npy, labels.npy (where there are labels) and facts.json.
+        parts: folder of decoded files, from which a stopped preparation goes on; None: it would begin again.
 
     Returns:
         The facts.
@@ -43,7 +46,7 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
     say(*(f"data: {note}" for note in (*source.notes, *surveyed(source.images))), err=True)
     order = np.random.default_rng(seed).permutation(count)
     target.mkdir(parents=True, exist_ok=True)
-    written, final, border = write_split(target, source.images, order, held_out, data)
+    written, final, border = write_split(target, source.images, order, held_out, data, parts)
     if source.labels is not None:
         np.save(target / LABELS, source.labels[order][final])
     facts = Facts(
@@ -125,7 +128,7 @@ class Written(NamedTuple):
 
 
 def write_split(
-    target: Path, images: Images, order: np.ndarray, held_out: int, data: Data
+    target: Path, images: Images, order: np.ndarray, held_out: int, data: Data, parts: Path | None
 ) -> tuple[Written, np.ndarray, int]:
     """Write images in an order, equal ones on one side of the split.
 
@@ -136,7 +139,7 @@ def write_split(
         UserError: images that cannot be used, or too few different ones.
     """
     shape = (data.channels, data.image_size, data.image_size)
-    written = write_images(target / IMAGES, images, order, shape)
+    written = write_images(target / IMAGES, images, order, shape, parts)
     final, border = split_of(written.groups, held_out)
     if not np.array_equal(final, np.arange(len(order))):
         (target / IMAGES).rename(target / SHUFFLED)
@@ -147,7 +150,9 @@ def write_split(
     return written, final, border
 
 
-def write_images(path: Path, images: Images, order: np.ndarray, shape: tuple[int, int, int]) -> Written:
+def write_images(
+    path: Path, images: Images, order: np.ndarray, shape: tuple[int, int, int], parts: Path | None = None
+) -> Written:
     """Write images as an .npy [n, *shape] in the given order.
 
     Raises:
@@ -161,12 +166,12 @@ def write_images(path: Path, images: Images, order: np.ndarray, shape: tuple[int
     with path.open("wb") as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), *shape)}
         np.lib.format.write_array_header_1_0(file, header)
+        each = decoded(images, order, shape, parts) if isinstance(images, FolderImages) else read(images, order)
         for place, index in enumerate(tracked(order, "images", "data")):
-            try:
-                pixels = images[index]
-            except UserError as error:
-                refused[int(index)] = str(error)
-            if refused:
+            pixels = next(each)
+            if isinstance(pixels, UserError):
+                refused[int(index)] = str(pixels)
+            if refused or isinstance(pixels, UserError):
                 continue
             content = pixels.tobytes()
             file.write(content)
@@ -176,6 +181,15 @@ def write_images(path: Path, images: Images, order: np.ndarray, shape: tuple[int
     if refused:
         raise UserError(refusal_of(refused, len(order)))
     return Written(digest.hexdigest(), (low, high), np.unique(digests, return_inverse=True)[1])
+
+
+def read(images: Images, order: np.ndarray) -> Iterator[np.ndarray | UserError]:
+    """Images of an array in an order, or why one cannot be used."""
+    for index in order:
+        try:
+            yield images[index]
+        except UserError as error:
+            yield error
 
 
 def refusal_of(refused: dict[int, str], count: int) -> str:

@@ -160,12 +160,23 @@ class FolderImages:
 
     def __getitem__(self, index: int) -> np.ndarray:
         """uint8 [C, H, W]."""
+        pixels, steps = self.decoded(index)
+        self.converted.update(steps)
+        return pixels
+
+    def decoded(self, index: int) -> tuple[np.ndarray, list[str]]:
+        """An image, uint8 [C, H, W], and what was converted with loss. Raises UserError where it cannot be used."""
         file = self.files[index]
         with readable(file):
             picture, steps = in_channels(decode(file), self.data, file)
-            pixels = channels_first(fitted(picture, self.data, file))
-        self.converted.update(steps)
-        return pixels
+            return channels_first(fitted(picture, self.data, file)), steps
+
+    def attempt(self, index: int) -> tuple[np.ndarray | UserError, list[str]]:
+        """An image as `decoded` has it, or why it cannot be used."""
+        try:
+            return self.decoded(index)
+        except UserError as error:
+            return error, []
 
 
 def array(path: Path, data: Data) -> Source:

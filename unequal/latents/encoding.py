@@ -2,8 +2,9 @@
 
 import hashlib
 import shutil
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,54 +12,64 @@ from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, te
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.latents.autoencoder import Autoencoder
-from unequal.progress import tracked
+from unequal.workspace import Maker, Makers, ranges
 
 
-def encode(data: PreparedData, autoencoder: Autoencoder, shape: tuple[int, int, int], name: str, target: Path) -> Facts:
+def makers_of(images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]) -> Makers:
+    """The latents of images in parts, which processes share and a stopped computation finds again.
+
+    Args:
+        images: uint8 [N, C, H, W].
+        autoencoder: one that fits them.
+        shape: [c, h, w] of a latent.
+    """
+    return {
+        f"{part.start:09d}": Maker((len(part), *shape), partial(latents_of, images, part, autoencoder))
+        for part in ranges(len(images), autoencoder.batch_size)
+    }
+
+
+def latents_of(images: np.ndarray, part: range, autoencoder: Autoencoder) -> np.ndarray:
+    """Latents of some images, float32. Raises UserError where one is NaN or infinite."""
+    size, found = autoencoder.batch_size, []
+    for start in range(part.start, part.stop, size):
+        batch = tensor_of(images[start : min(start + size, part.stop)])
+        found.append(autoencoder.encode(batch).float().cpu().numpy().astype("<f4"))
+        refuse_unsound(found[-1], start)
+    return np.concatenate(found)
+
+
+def write_latents(
+    data: PreparedData, parts: Iterable[np.ndarray], shape: tuple[int, int, int], name: str, target: Path
+) -> Facts:
     """Write the latents of all images, in their order and with their split, as a prepared data set of its own.
 
     Args:
-        data: uint8 images.
-        autoencoder: one that fits them.
+        data: the images.
+        parts: their latents.
         shape: [c, h, w] of a latent.
         name: of the autoencoder; see `unequal.latents.autoencoder.identity`.
         target: folder to be made.
 
     Returns:
-        The facts of the latents.
-
-    Raises:
-        UserError: the autoencoder makes latents that are no numbers.
+        The facts of the latents, with the smallest and the largest value and SHA-256 of the values' bytes.
     """
     target.mkdir(parents=True)
-    sha256, extremes = write_latents(target / IMAGES, data.images, autoencoder, shape)
+    digest, low, high = hashlib.sha256(), np.inf, -np.inf
+    with (target / IMAGES).open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(data.images), *shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for latents in parts:
+            content = latents.tobytes()
+            file.write(content)
+            digest.update(content)
+            low, high = min(low, float(latents.min())), max(high, float(latents.max()))
     if data.labels is not None:
         shutil.copyfile(data.path / LABELS, target / LABELS)
-    changed: dict[str, Any] = {"shape": list(shape), "range": extremes, "sha256": sha256, "autoencoder": name}
+    changed = {"shape": list(shape), "range": [low, high], "sha256": digest.hexdigest(), "autoencoder": name}
     facts = Facts.model_validate(data.facts | changed)
     write_json(target / FACTS, facts.model_dump())
     return facts
-
-
-def write_latents(
-    path: Path, images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]
-) -> tuple[str, list[float]]:
-    """Write an .npy of float32 [n, *shape]; SHA-256 of its values' bytes, smallest and largest value.
-
-    Raises UserError where latents are NaN or infinite.
-    """
-    digest, low, high = hashlib.sha256(), np.inf, -np.inf
-    with path.open("wb") as file:
-        header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), *shape)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in tracked(range(0, len(images), autoencoder.batch_size), "batches", "latents"):
-            part = tensor_of(images[start : start + autoencoder.batch_size])
-            latents = autoencoder.encode(part).float().cpu().numpy().astype("<f4")
-            refuse_unsound(latents, start)
-            file.write(latents.tobytes())
-            digest.update(latents.tobytes())
-            low, high = min(low, float(latents.min())), max(high, float(latents.max()))
-    return digest.hexdigest(), [low, high]
 
 
 def refuse_unsound(latents: np.ndarray, start: int) -> None:

@@ -2,9 +2,10 @@
 
 from unequal.data.prepared import PreparedData
 from unequal.latents.autoencoder import identity, latent_shape, load_autoencoder
-from unequal.latents.encoding import encode
+from unequal.latents.encoding import makers_of, write_latents
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
+from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):
@@ -13,7 +14,7 @@ class Settings(StageSettings):
     batch_size: int = key("autoencoder.batch_size")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
     """Encode the images."""
     images = PreparedData.open(run.input("artifacts/images"))
@@ -21,8 +22,11 @@ def main(run: Run, settings: Settings) -> None:
     autoencoder = load_autoencoder(folder, run.device, settings.batch_size)
     channels, size, _ = images.images.shape[1:]
     shape = latent_shape(autoencoder.net, size, channels, str(folder))
-    facts = encode(images, autoencoder, shape, identity(folder), run.output("artifacts/data"))
-    run.metrics("results/metrics/latents.json", facts.model_dump())
+    makers, chunks = makers_of(images.images, autoencoder, shape), Chunks(run.work / "latents")
+    chunks.make(makers)
+    if run.leads:
+        facts = write_latents(images, chunks.each(makers), shape, identity(folder), run.output("artifacts/data"))
+        run.metrics("results/metrics/latents.json", facts.model_dump())
 
 
 if __name__ == "__main__":
