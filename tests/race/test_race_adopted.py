@@ -76,10 +76,18 @@ def test_the_recipe_takes_what_the_race_has_decided(folder: Path) -> None:
     assert adopt_into(folder, "base") == []
 
 
+def test_recipes_that_train_the_base_on_follow_its_prediction(folder: Path) -> None:
+    win(folder, "v")
+    adopt_into(folder, "base")
+    recipes = Params.read(folder / "params.yaml").recipes
+    assert recipes.pop("mixed").prediction == "mixed"
+    assert {one.prediction for one in recipes.values()} == {"v_prediction"}
+
+
 def test_a_recipe_that_others_cannot_follow_is_refused_and_the_file_stays(folder: Path) -> None:
     win(folder, "v")
     before = (folder / "params.yaml").read_text(encoding="utf-8")
-    assert "it trains the base on" in refusal(adopt_into, folder, "base")
+    assert "it trains the base on" in refusal(adopt_into, folder, "longer")
     line = refusal(adopt_into, folder, "bases")
     assert line.startswith("--recipe: 'bases'; ") and "params.yaml has: base, mixed" in line
     assert (folder / "params.yaml").read_text(encoding="utf-8") == before

@@ -1,5 +1,6 @@
 """The recipe of a race written into params.yaml, with its comments kept."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ from unequal.race.editing import edited, in_a_line, write
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
+from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS, Strict, read_yaml
 
+#: The recipe that others train on.
+BASE = "base"
 #: Keys of a recipe that a race decides.
 DECIDED = ("prediction", "sampler", "loss_weight", "conflicts", "average")
 
@@ -48,11 +52,21 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
         change[f"recipes.{recipe}"] = in_a_line(recipe_document(standing)["recipes"]["base"])
     else:
         change |= {key: value for key, value in differing(own, bet, f"recipes.{recipe}").items() if decided(key)}
+        change |= following(params.recipes, recipe, bet.prediction)
         # The warm-up stays with the recipe's own length.
         lengths = {"warmup_images": own.optimizer.warmup_images}
         optimizer = bet.optimizer.model_copy(update=lengths)
         change |= differing(own.optimizer, optimizer, f"recipes.{recipe}.optimizer")
     return edited(folder / PARAMS, change), list(change)
+
+
+def following(recipes: Mapping[str, Recipe], recipe: str, prediction: str) -> dict[str, Any]:
+    """Keys of the recipes that train the base on, where it comes to predict something else, as they must."""
+    before = recipes[recipe].prediction
+    if recipe != BASE or prediction == before:
+        return {}
+    others = (name for name, one in recipes.items() if name != recipe and one.prediction == before)
+    return {f"recipes.{name}.prediction": prediction for name in others}
 
 
 def decided(key: str) -> bool:
