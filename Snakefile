@@ -136,6 +136,9 @@ def inputs(stage):
             yield from inside or [path]
 
 
+INPUTS = {stage.name: list(inputs(stage)) for stage in STAGES}
+
+
 def outputs(stage):
     """List a stage's outputs; pages and pictures go into `snakemake --report`."""
     for path in (out.def_path for out in stage.outs):
@@ -156,7 +159,7 @@ def memory(stage):
 # Stale stages read this file, which is newer than any output and never the same. The times of other files do not count.
 STALE, TO_RUN = set(), Path(".snakemake/stale")
 if workflow.is_main_process:
-    STALE = stale_stages(STAGES, lambda stage: set(inputs(stage)))
+    STALE = stale_stages(STAGES, lambda stage: INPUTS[stage.name])
     TO_RUN.write_text(str(uuid4()))
 
 
@@ -171,7 +174,7 @@ def command(stage):
 
 def reasons(stage):
     """List a stage's inputs such that it runs if it is stale, after the stale stages that it waits for."""
-    for path in inputs(stage):
+    for path in INPUTS[stage.name]:
         yield path if path in OUTPUTS and OUTPUTS[path].name in STALE else ancient(path)
     if stage.name in STALE:
         yield str(TO_RUN)

@@ -102,9 +102,11 @@ def record_finished(graph: Path) -> list[str]:
     """
     from dvc.lock import LockError
 
+    if not (runs := dict(current_runs())):
+        return []  # before the graph is read, which takes seconds where it is large
     by_outputs = {frozenset(out.def_path for out in stage.outs): stage for stage in stages_of(graph)}
-    runs = {work: by_outputs.get(frozenset(run.outputs)) for work, run in current_runs()}
-    found = {work: stage for work, stage in runs.items() if stage and all(dep.exists for dep in stage.deps)}
+    stages = {work: by_outputs.get(frozenset(run.outputs)) for work, run in runs.items()}
+    found = {work: stage for work, stage in stages.items() if stage and all(dep.exists for dep in stage.deps)}
     if not found:
         return []
     try:
