@@ -204,7 +204,7 @@ for stage in STAGES:
             f"logs/{rule_name(stage)}.benchmark.tsv"
         threads: THREADS
         resources:
-            gpu=stage.meta["gpu"] if wants_gpu(stage) and ON_CLUSTER else 0,
+            gpu=stage.meta["gpu"] * PROCESSES if wants_gpu(stage) and ON_CLUSTER else 0,
             local_gpu=PROCESSES if GPUS and wants_gpu(stage) else 0,
             mem_mb=memory(stage),
             runtime=(stage.meta or {}).get("runtime", 60),

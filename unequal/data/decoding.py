@@ -15,8 +15,8 @@ from unequal.data.sources import FolderImages
 from unequal.errors import UserError
 from unequal.saved import Saved, saved_or_none, write_saved
 
-#: Pixels of a part: as much as is lost by a kill, and held in memory.
-PART_BYTES = 64 << 20
+#: What a kill loses, and what is held in memory: files, since large ones take long to decode, and pixels.
+PART_FILES, PART_BYTES = 500, 64 << 20
 PIXELS, CONVERTED = "pixels", "converted"
 
 
@@ -34,7 +34,7 @@ def decoded(
     Yields:
         uint8 images, or why a file cannot be used.
     """
-    size = max(1, PART_BYTES // math.prod(shape))
+    size = max(1, min(PART_FILES, PART_BYTES // math.prod(shape)))
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for start in range(0, len(order), size):
             file = None if parts is None else parts / f"{start:09d}.part"

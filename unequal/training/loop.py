@@ -161,9 +161,11 @@ class Trainer:
         self.writer = CheckpointWriter(work / CHECKPOINT, late)
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
+        compiled = is_compiled(runtime.compile, source.device, self.steps * training.gradient_accumulation)
         # Launching a small network's kernels one by one takes longer than computing them.
-        self.graphs = self.replays_graphs()
-        self.forward = self.accelerator.prepare(self.compiled())
+        self.graphs = compiled and self.replays_graphs()
+        mode = "reduce-overhead" if self.graphs else None
+        self.forward = self.accelerator.prepare(torch.compile(self.net, mode=mode) if compiled else self.net)
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -246,12 +248,6 @@ class Trainer:
         self.averages.update()
         self.feedback.learn(self.step, observed)
         return totals
-
-    def compiled(self) -> Callable[..., Any]:
-        """The network as passes call it, on the parameters of `net`."""
-        if not is_compiled(self.runtime.compile, self.source.device, self.steps * self.training.gradient_accumulation):
-            return self.net
-        return torch.compile(self.net, mode="reduce-overhead" if self.graphs else None)
 
     def replays_graphs(self) -> bool:
         """Say whether compiled passes are replayed from CUDA graphs: those of one graph, on one device."""
