@@ -145,12 +145,19 @@ def started(folder: Path, engine: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(words, cwd=Path(__file__).parents[2], start_new_session=True)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A race that nobody has killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    shutil.copy(TINY, folder)
+    assert started(folder, "dvc").wait() == 0
+    return folder
+
+
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)  # two engines run whole races, which take minutes each
 @pytest.mark.parametrize("engine", ["snakemake", "dvc"])
-def test_a_killed_race_goes_on_to_the_same_bracket(folder: Path, engine: str, tmp_path_factory: Any) -> None:
-    whole = tmp_path_factory.mktemp("whole")
-    shutil.copy(TINY, whole)
-    assert started(whole, "dvc").wait() == 0
+def test_a_killed_race_goes_on_to_the_same_bracket(folder: Path, engine: str, whole: Path) -> None:
     process = started(folder, engine)
     while not list(folder.glob("results/race/standing/short.json")):
         assert process.poll() is None
