@@ -165,7 +165,7 @@ def test_a_race_runs_as_jobs(tmp_path: Path, environment: dict[str, str], warm: 
     said = run(project, *command, environment=next_to(project, environment) | warm)
     assert "race: confirm is judged" in said
     trained = {path.stem for path in folder.glob("results/race/trainings/*/*.json")}
-    jobs = [job for job in jobs_of(environment) if rule_of(job).startswith("train_arm_")]
+    jobs = [job for job in jobs_of(environment) if rule_of(job).startswith(("train_arm_", "train_experts_"))]
     assert len(jobs) >= len(trained) > 10
     assert (folder / "results/race/recipe.yaml").exists()
 
