@@ -16,7 +16,7 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.files import content_hash
 from unequal.latents.autoencoder import build_autoencoder, identity, load_autoencoder
-from unequal.latents.encoding import encode
+from unequal.latents.encoding import makers_of, write_latents
 from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec
@@ -30,6 +30,7 @@ from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.pictures import COUNT, STEPS
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train
+from unequal.workspace import UNSTORED
 
 MIXING = Mixing(train="best_common", select="profile")
 SPECS: dict[str, dict[str, Any]] = {
@@ -110,7 +111,8 @@ def test_pictures_of_latents_are_decoded(trained: Callable[..., Here], prepared:
     folder = tmp_path / "model/artifacts/autoencoder"
     build_autoencoder(autoencoder_of(), 8, 1, 0).save_pretrained(folder)
     autoencoder = load_autoencoder(folder, torch.device("cpu"), 4)
-    encode(prepared, autoencoder, (2, 4, 4), identity(folder), tmp_path / "latents")
+    parts = UNSTORED.each(makers_of(prepared.images, autoencoder, (2, 4, 4)))
+    write_latents(prepared, parts, (2, 4, 4), identity(folder), tmp_path / "latents")
     spec = spec_of(channels=2, size=4, autoencoder=identity(folder))
     here = trained("model", spec, None, PreparedData.open(tmp_path / "latents"), pictures=1)
     expected = sampled(Ensemble.load(here.root / "artifacts/models/model"), decode=autoencoder.decode, clip=False)
