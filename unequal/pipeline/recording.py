@@ -140,7 +140,7 @@ def current_runs() -> Iterator[tuple[Path, Finished]]:
 def write_lock(graph: Path, stages: Sequence["Stage"]) -> None:
     """Take the outputs of stages into DVC's cache and describe the stages in dvc.lock; other entries stay.
 
-    `dvc commit` does the same and writes the whole file again for each stage: minutes for two hundred stages.
+    `dvc commit` does the same, and parses the settings again four times for each stage: minutes for hundreds.
     """
     from dvc.stage.serialize import to_lockfile
     from dvc.utils.serialize import dump_yaml
