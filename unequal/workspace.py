@@ -145,7 +145,7 @@ def chosen_precision(asked: str, device: torch.device) -> Literal["fp32", "bf16"
 
 
 #: Calls of a network from which on `auto` compiles it. On an H200's host compiling DDPM's network for CIFAR-10 took
-#: 43 s, and a step of the loop was 18 ms faster then, without CUDA graphs.
+#: at most 44 s, and a step of the loop was 18 ms faster then, without CUDA graphs.
 COMPILED_FROM = 2000
 
 
