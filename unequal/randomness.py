@@ -3,16 +3,17 @@
 No random state is stored: the key alone gives the same numbers. Streams separate draws that share a seed.
 
 What every image of a batch has of its own (noise, flips, withheld labels) is a function of the key and the image's
-number by a counter-based generator: a process computes its images' share on its own device. The integers are the same
-on every device. Normal numbers are computed in float64 and rounded: however a batch is cut, a device gives the same
+number by a counter-based generator: a process computes its images' share, noise on its own device. The integers are the
+same on every device. Normal numbers are computed in float64 and rounded: however a batch is cut, a device gives the same
 bytes; two devices may differ in the last bit of a float32, where their logarithms and cosines round differently.
 
 Orders of images and timesteps of a batch are drawn jointly by NumPy on the host, where sampling densities are learned.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,21 @@ from torch import Tensor
 #: Philox's multipliers and the increments of its key (Random123).
 MULTIPLIERS, INCREMENTS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 ROUNDS, WORD = 10, 0xFFFFFFFF
+#: `philox` of (place, 0, low word of a number, its high word), as a kernel of a GPU.
+PHILOX_KERNEL = f"""
+template <typename T>
+void philox_words(T place, T number, T key0, T key1, T& word0, T& word1, T& word2, T& word3) {{
+  typedef unsigned int word; typedef unsigned long long product;
+  word c0 = place, c1 = 0, c2 = number, c3 = (product)number >> 32, k0 = key0, k1 = key1;
+  for (int i = 0; i < {ROUNDS}; ++i) {{
+    product p0 = (product){MULTIPLIERS[0]}u * c0, p1 = (product){MULTIPLIERS[1]}u * c2;
+    c0 = (word)(p1 >> 32) ^ c1 ^ k0; c1 = (word)p1;
+    c2 = (word)(p0 >> 32) ^ c3 ^ k1; c3 = (word)p0;
+    k0 += {INCREMENTS[0]}u; k1 += {INCREMENTS[1]}u;
+  }}
+  word0 = c0; word1 = c1; word2 = c2; word3 = c3;
+}}
+"""
 #: Values of a draw that are computed at once, which bounds its memory.
 VALUES_AT_ONCE = 1 << 22
 
@@ -90,8 +106,8 @@ def normals(count: int, ids: range | np.ndarray, key: Sequence[int], device: tor
 
 
 def uniform_of(ids: Sequence[int], *key: int, device: torch.device | str = "cpu") -> Tensor:
-    """Draw a multiple of 2⁻³² in [0, 1) for each image by its number alone, [B] float64."""
-    return random_words(1, ids, key, device)[0, :, 0].double() * 2.0**-32
+    """Draw a multiple of 2⁻³² in [0, 1) for each image by its number alone, [B] float64; the host computes them."""
+    return on_device(random_words(1, ids, key, "cpu")[0, :, 0].double() * 2.0**-32, device)
 
 
 def random_words(
@@ -103,16 +119,16 @@ def random_words(
         # A call of NumPy's takes half the time of one of PyTorch's.
         places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
         return torch.from_numpy(np.stack(philox((places, 0, numbers & WORD, numbers >> 32), (first, second))))
-    block, number = torch.arange(blocks, device=device)[None], on_device(ids, device)[:, None]
-    return torch.stack(philox((block, 0, number & WORD, number >> 32), (first, second)))
+    numbers = ids if isinstance(ids, range) else torch.from_numpy(np.asarray(ids, np.int64))
+    places, numbers = torch.arange(blocks, device=device), on_device(numbers, device)
+    return torch.stack(philox_kernel()(places[None], numbers[:, None], key0=first, key1=second))
 
 
-def on_device(ids: Sequence[int] | np.ndarray, device: torch.device | str) -> Tensor:
-    """Numbers [B] int64 on a device; a range is counted there, others are copied without waiting."""
-    if isinstance(ids, range):
-        return torch.arange(ids.start, ids.stop, ids.step, device=device)
-    host = torch.from_numpy(np.asarray(ids, np.int64))
-    return (host.pin_memory() if torch.device(device).type == "cuda" else host).to(device, non_blocking=True)
+def on_device(values: range | Tensor, device: torch.device | str) -> Tensor:
+    """Values [B] on a device; a range is counted there, others are copied from the host without waiting."""
+    if isinstance(values, range):
+        return torch.arange(values.start, values.stop, values.step, device=device)
+    return (values.pin_memory() if torch.device(device).type == "cuda" else values).to(device, non_blocking=True)
 
 
 def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
@@ -121,7 +137,7 @@ def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any,
     Products of 64 bits overflow int64, whose bits are still theirs.
 
     Args:
-        counter: four words of 32 bits, each an int or int64 of NumPy or PyTorch; the first and the third are arrays.
+        counter: four words of 32 bits, each an int or an array of int64; the first and the third are arrays.
         key: two words.
 
     Returns:
@@ -134,6 +150,12 @@ def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any,
         c1, c3 = p1, p0  # low words; higher bits are cut off where they are used
         k0, k1 = (k0 + INCREMENTS[0]) & WORD, (k1 + INCREMENTS[1]) & WORD
     return c0, c1 & WORD, c2, c3 & WORD
+
+
+@cache
+def philox_kernel() -> Callable[..., Sequence[Tensor]]:
+    """Compile Philox for a GPU, (places, numbers, key0, key1) → four words: one launch where operations take a hundred."""
+    return torch.cuda.jiterator._create_multi_output_jit_fn(PHILOX_KERNEL, num_outputs=4, key0=0, key1=0)
 
 
 def torch_seed(*key: int) -> int:

@@ -127,9 +127,8 @@ class Runtime(Strict):
     compile: bool | Literal["auto"] = Field(
         description="torch.compile networks; auto: for thousands of calls on a GPU that has bf16, with a C compiler"
     )
-    cuda_graphs: bool | Literal["auto"] = Field(
-        default="auto",
-        description="replay a compiled training's passes; auto: on a GPU, with one process and one pass a step",
+    cuda_graphs: bool = Field(
+        default=True, description="replay a compiled training's passes, on a GPU with one process and one pass a step"
     )
     channels_last: bool
     cudnn_benchmark: bool = Field(

@@ -252,8 +252,7 @@ class Trainer:
     def replays_graphs(self) -> bool:
         """Say whether compiled passes are replayed from CUDA graphs: those of one graph, on one device."""
         alone = self.accelerator.num_processes == self.training.gradient_accumulation == 1 and self.surgery is None
-        asked = self.runtime.cuda_graphs
-        return self.source.device.type == "cuda" and (alone if asked == "auto" else bool(asked))
+        return self.runtime.cuda_graphs and alone and self.source.device.type == "cuda"
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
