@@ -131,8 +131,7 @@ def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
 def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
     """Benchmarks on a GPU at the presets' batches, compiled too; what matters most comes first."""
     return {
-        "training_cifar10": lambda: sizes.train(DDPM, None, 10, 5, "", training.COMPILED),
-        "training_cifar10_graphs": lambda: sizes.train(DDPM, None, 20, 5, training.GRAPHS),
+        "training_cifar10": lambda: sizes.train(DDPM, None, 10, 5, "", training.COMPILED, training.GRAPHS),
         "training_dit_b": lambda: sizes.transformer(DDPM, 256, 5, 5, depth=12, width=768, heads=12, channels=4),
         "pipeline_cifar10": lambda: sizes.pipelines(DDPM, 20, 256, 3),
         "scoring": lambda: sizes.scoring(2048, 50_000, 2048, 1000, 1),

@@ -57,8 +57,7 @@ def loops(figures: Figures) -> str:
     rows = []
     for suffix, said in ways.items():
         names = [name for name in LOOPS if f"{name}{suffix}" in seconds and f"{name}{suffix}" != "passes"]
-        passes = seconds.get("passes", seconds.get(f"passes{suffix}"))
-        over = [f"{LOOPS[name]} {spread(ratio(seconds[f'{name}{suffix}'], passes))}" for name in names]
+        over = [f"{LOOPS[name]} {spread(ratio(seconds[f'{name}{suffix}'], seconds['passes']))}" for name in names]
         rows += [said + ", ".join(over)] if over else []
     rows += [f"MFU of {name} {share(one)}" for name, one in figures.get("mfu", {}).items() if name.startswith("ours")]
     return f"batch of {figures['batch_size']}: {'; '.join(rows)}"
@@ -106,7 +105,6 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "training_digits": training("digits net"),
     "training_digits_32": training("digits net"),
     "training_cifar10": training("DDPM's CIFAR-10 net"),
-    "training_cifar10_graphs": training("DDPM's CIFAR-10 net, from CUDA graphs"),
     "training_iddpm": training("IDDPM's CIFAR-10 net"),
     "training_iddpm_single": training("IDDPM's CIFAR-10 net"),
     "training_unet": training("a U-Net on 16 × 16 pixels"),

@@ -139,6 +139,8 @@ def contestants(
         chosen = with_compiler(params, bool(compiled), graphs=suffix == GRAPHS)
         found[f"ours{suffix}"] = partial(advance, our_loop(chosen, device, work / f"ours{suffix}"), steps)
         for name, loop in OTHERS.items():
+            if suffix == GRAPHS and loop is EDMLoop:
+                continue  # it cleans gradients parameter by parameter, outside of the graphs
             other = loop(network(params, device), random_images(params), params.training, device, compiled)
             found[f"{name}{suffix}"] = partial(other.run, steps)
         if suffix != GRAPHS:
