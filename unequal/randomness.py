@@ -3,9 +3,9 @@
 No random state is stored: the key alone gives the same numbers. Streams separate draws that share a seed.
 
 What every image of a batch has of its own (noise, flips, withheld labels) is a function of the key and the image's
-number by a counter-based generator: a process computes its images' share, noise on its own device. The integers are the
-same on every device. Normal numbers are computed in float64 and rounded: however a batch is cut, a device gives the same
-bytes; two devices may differ in the last bit of a float32, where their logarithms and cosines round differently.
+number by a counter-based generator: a process computes its images' share, noise on its own device. The integers are
+the same on every device. Normal numbers are computed in float64 and rounded: however a batch is cut, a device gives the
+same bytes; two devices may differ in the last bit of a float32, where their logarithms and cosines round differently.
 
 Orders of images and timesteps of a batch are drawn jointly by NumPy on the host, where sampling densities are learned.
 """
@@ -154,7 +154,7 @@ def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any,
 
 @cache
 def philox_kernel() -> Callable[..., Sequence[Tensor]]:
-    """Compile Philox for a GPU, (places, numbers, key0, key1) → four words: one launch where operations take a hundred."""
+    """Compile Philox for a GPU, (places, numbers, key0, key1) → four words: one launch instead of a hundred."""
     return torch.cuda.jiterator._create_multi_output_jit_fn(PHILOX_KERNEL, num_outputs=4, key0=0, key1=0)
 
 
