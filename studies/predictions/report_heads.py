@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import sem
 
 from studies.predictions.measure_heads import BY_ERRORS, BY_SAMPLES, Combinations
-from studies.small_batches.findings import Estimate
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.figures import WIDTH
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
@@ -57,10 +57,10 @@ class Heads:
         """In which one head speaks for once."""
         return [TimestepRange(*one) for one in self.blocks[0]["swaps"]["ranges"]]
 
-    def swap(self, number: int, head: int) -> Estimate:
-        """ln of the FID where a head speaks in a range, over that where the head that errs least speaks there."""
+    def swap(self, number: int, head: int) -> np.ndarray:
+        """ln of the FID where a head speaks in a range, over that where the head that errs least speaks, [blocks]."""
         found = [one["swaps"] for one in self.blocks]
-        return Estimate.of(np.log([one["fid"][number][head] / one["least"] for one in found]))
+        return np.log([one["fid"][number][head] / one["least"] for one in found])
 
     def wins(self, figure: str) -> np.ndarray:
         """A figure of who had the smallest error, [blocks, …]; NaN where no image came."""
@@ -150,7 +150,7 @@ def swap_cells(found: Heads, number: int) -> Iterator[str]:
     """A cell a head."""
     for head in range(len(HEADS)):
         change = found.swap(number, head)
-        yield f"{percent(float(np.expm1(change.mean)), sign=True)} ± {percent(change.stderr)}"
+        yield f"{percent(float(np.expm1(change.mean())), sign=True)} ± {percent(float(sem(change)))}"
 
 
 def winners_table(found: Sequence[Heads]) -> Table:

@@ -5,21 +5,15 @@ from typing import Any
 
 import pytest
 from one_line import refusal
-from params_files import DELETE, edited
+from params_files import edited
 
 from studies.consistency.params import Params as Consistency
 from studies.few_steps.params import Params as FewSteps
 from studies.latent.params import Params as Latent
-from studies.small_batches.params import Params as SmallBatches
 from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[2]
-READERS: dict[str, Any] = {
-    "consistency": Consistency,
-    "few_steps": FewSteps,
-    "latent": Latent,
-    "small_batches": SmallBatches,
-}
+READERS: dict[str, Any] = {"consistency": Consistency, "few_steps": FewSteps, "latent": Latent}
 TRAINED = read_yaml(ROOT / "studies/latent/params.yaml")["autoencoder"] | {"kind": "trained"}
 FETCHED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4}
 THREE_LEVELS = {"network.block_out_channels": [16, 16, 16]}
@@ -88,34 +82,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             {"network.condition": {"kind": "low_resolution", "super_resolution_factor": 2}, "profile.floor": "none"},
             "network.condition.kind: low_resolution; models of latents generate",
         ),
-    ],
-    "small_batches": [
-        ({"arms.stratified.serves": DELETE}, "arms.stratified: serves: is needed by a density"),
-        ({"arms.stratified.density": DELETE}, "arms.stratified: serves: has no meaning without a density"),
-        ({"arms.batch_8": DELETE}, "arms: 'batch_8' of comparison.arms is missing"),
-        ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
-        (
-            {"arms.batch_8.batch_size": 200000, "retraining.arms": ["batch_128"]},
-            "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images",
-        ),
-        (
-            {"recipes.stratified.sampler": {"density": "near_noise", "power": 1.0}},
-            "recipes.stratified.sampler.density: 'near_noise'; arms.stratified has a density: uniform",
-        ),
-        ({"slots.count": 1001}, "slots.count: 1001 of 1000 timesteps; at most as many"),
-        ({"slots.loss": "excess"}, "slots: no floor is profiled, and no slot fine-tuned; allowed: loss total"),
-        ({"mechanism": [0, 7]}, "mechanism: 7 is no block; there is: [0, 1, 2, 3, 4, 5, 6]"),
-        ({"mechanism": [0, 0]}, "mechanism: [0, 0] names one twice"),
-        ({"mechanism": [0]}, "mechanism"),
-        ({"gradients.arms": ["other"]}, "gradients.arms: 'other' is no arm; there is: batch_128"),
-        ({"gradients.arms": ["batch_32"]}, "gradients.arms: 'batch_32' needs recipes.batch_32.keep_state: true"),
-        ({"gradients.single_images": 63}, "gradients: single_images: 63 is no multiple of the 8 folds"),
-        ({"retraining.ways": ["slot_0"]}, 'retraining.ways.0: "slot_0": no way; allowed: uniform, near_noise'),
-        ({"retraining.ways": ["slot_9"]}, "retraining.ways: 'slot_9'; there are slots 1 … 8"),
-        ({"retraining.ways": ["uniform", "uniform"]}, "retraining.ways: ['uniform', 'uniform'] names one twice"),
-        ({"retraining.arms": ["other"]}, "retraining.arms: 'other' is no arm; there is: batch_128"),
-        ({"retraining.images": 100}, "retraining.images: 100, less than a batch of arms.batch_128"),
-        ({"retraining.warmup_images": 10001}, "retraining.warmup_images: 10001 of 10000 images"),
     ],
 }
 ROWS = [

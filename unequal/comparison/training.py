@@ -93,13 +93,12 @@ class Block:
         return train(place, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
 
 
-def with_batches(job: TrainingJob, batch_size: int, scale_moments: bool = True) -> TrainingJob:
+def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
     """A job with another batch size; averages, moments and intervals stay the same in images.
 
     Args:
         job: meant for `training.batch_size`.
         batch_size: images an optimizer step.
-        scale_moments: Adam's second moment forgets equally fast in images, else in steps.
     """
     training, recipe = job.training, job.recipe
     ratio = batch_size / training.batch_size
@@ -109,9 +108,9 @@ def with_batches(job: TrainingJob, batch_size: int, scale_moments: bool = True) 
         "checkpoint_every": log_every * max(1, training.checkpoint_every // training.log_every),
     }
     sizes = {"batch_size": batch_size, "gradient_accumulation": 1, "average": training.average.at_batch(ratio)}
-    changes: dict[str, Any] = {} if recipe.average is None else {"average": recipe.average.at_batch(ratio)}
-    if scale_moments:
-        changes["optimizer"] = at_batch(recipe.optimizer, ratio)
+    changes: dict[str, Any] = {"optimizer": at_batch(recipe.optimizer, ratio)}
+    if recipe.average is not None:
+        changes["average"] = recipe.average.at_batch(ratio)
     return TrainingJob(
         job.name,
         recipe.model_copy(update=changes),
