@@ -20,7 +20,6 @@ from unequal.timesteps.samplers import (
     TimestepSampler,
     WeightedSampler,
     even_over_log_snr,
-    least_variance_density,
     normalised,
     of_length,
     tilt,
@@ -236,10 +235,6 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
         (lambda: normalised(np.zeros(T)), "timestep weights must be finite, not negative and not all 0"),
         (lambda: AdaptiveSampler(SLOTS, **ALLOCATION | {"uniform_share": 0.0}), "3 images a bin every 100 with a uni"),
         (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
-        (lambda: least_variance_density(SLOTS, MOMENTS[:4], 0.1), "second moments of 5 cells are as many numbers"),
-        (lambda: least_variance_density(SLOTS, -MOMENTS, 0.1), "second moments of 5 cells"),
-        (lambda: least_variance_density(SLOTS, MOMENTS * np.nan, 0.1), "second moments of 5 cells"),
-        (lambda: least_variance_density(SLOTS, MOMENTS, 0.0), "a uniform share of 0.0; allowed: above 0"),
     ],
 )
 def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complaint: str) -> None:
@@ -247,7 +242,7 @@ def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complai
 
 
 def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
-    density, gradients = least_variance_density(SLOTS, MOMENTS, 0.1), np.random.default_rng(0).normal(size=T)
+    density, gradients = normalised(LOSS), np.random.default_rng(0).normal(size=T)
     sampler = WeightedSampler(density)
     assert (sampler.probabilities * sampler.importance() * gradients).sum() == pytest.approx(
         (density * gradients).sum()
@@ -255,22 +250,3 @@ def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
     batch = sampler.sample(5000, np.random.default_rng(1))
     np.testing.assert_array_equal(batch.weights, (T * density)[batch.timesteps])
     assert np.bincount(batch.timesteps, minlength=T).min() > 40  # of 83 expected
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5))
-def test_no_other_probabilities_of_cells_have_less_variance(others: list[float]) -> None:
-    """With weights 1/(T·p), an image's gradient has the second moment Σ_t E‖g_t‖²/(T²·p_t)."""
-
-    def second_moment(density: np.ndarray) -> float:
-        return float((MOMENTS[SLOTS.members] / (T**2 * density)).sum())
-
-    other = np.repeat(np.array(others) / sum(others) / SLOTS.lengths, SLOTS.lengths)
-    least = least_variance_density(SLOTS, MOMENTS, 1e-9)
-    assert second_moment(least) <= second_moment(other) * (1 + 1e-6)
-
-
-def test_a_share_of_uniform_timesteps_bounds_the_weights() -> None:
-    density = least_variance_density(SLOTS, MOMENTS, 0.1)
-    assert density.sum() == pytest.approx(1)
-    assert TimestepSampler(density, True).importance().max() <= 10
-    np.testing.assert_allclose(least_variance_density(SLOTS, MOMENTS, 1.0), 1 / T)

@@ -15,7 +15,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.densities import Changing
 from unequal.timesteps.draws import Independent, LowDiscrepancy
-from unequal.timesteps.learning import BinMoments, LossHistory, Patience, least_variance
+from unequal.timesteps.learning import BinMoments, LossHistory, Patience
 from unequal.timesteps.partition import Partition, TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
@@ -306,22 +306,3 @@ def of_length(profile: np.ndarray, timesteps: int) -> np.ndarray:
         raise UserError(f"the profile has {len(profile)} timesteps, the model {timesteps}")
     check_losses(profile if profile.ndim == 1 else profile.sum(1))
     return profile
-
-
-def least_variance_density(cells: Partition, second_moments: np.ndarray, uniform_share: float) -> np.ndarray:
-    """p_t [T] of least variance over cells (`least_variance`), uniform within each, mixed with uniform timesteps.
-
-    Args:
-        cells: C ranges of the timesteps.
-        second_moments: [C], E‖g‖² of single images' gradients in each, not negative.
-        uniform_share: of uniform timesteps in the mix, above 0; importance weights are at most 1 over it.
-
-    Raises:
-        UserError: moments that are not one a cell, finite and not negative, or a share outside (0, 1].
-    """
-    if len(second_moments) != len(cells) or not np.isfinite(second_moments).all() or (second_moments < 0).any():
-        raise UserError(f"second moments of {len(cells)} cells are as many numbers, finite and not negative")
-    if not 0 < uniform_share <= 1:
-        raise UserError(f"a uniform share of {uniform_share}; allowed: above 0 and at most 1")
-    mixed = uniform_share * cells.shares + (1 - uniform_share) * least_variance(cells.shares, second_moments)
-    return np.repeat(mixed / cells.lengths, cells.lengths)
