@@ -1,6 +1,6 @@
 """Boundaries between two experts in all units that are in use, and what resulted from each, as part of the page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,15 +14,15 @@ from unequal.comparison.judgement import Family
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Comparison, Contrast
-from unequal.comparison.tables import NAMES
+from unequal.comparison.tables import NAMES, rows_table
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import endpoints
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
-from unequal.report.formatting import label, percent
-from unequal.report.page import Drawing, Table
+from unequal.report.formatting import label
+from unequal.report.page import Drawing
 from unequal.settings.evaluation import Sampling
 from unequal.settings.groups import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule
@@ -124,73 +124,16 @@ def published(schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
     return [border(name, boundary, schedule, steps) for name, boundary in WAN.items()]
 
 
-COLUMNS = (
-    "boundary",
-    "λ",
-    "in dB",
-    "t",
-    "s, shifted",
-    "s, unshifted",
-    "of the sampling steps",
-    "of timesteps",
-    "of the loss over timesteps",
-    "of that over log-SNR",
-    "images",
-    "against",
+NOTE = (
+    "λ = ln(α²/σ²) is the same for every path and shift. The timestep is the first of the expert at the noise end; "
+    "times are those of the flow after its shift and before. Shares of steps, timesteps and losses are of the expert "
+    "at the noise end; losses are held-out ε losses of the joint model, by its curve. Last rows: where others "
+    "hand over, by the λ of their time after their own shift."
 )
 
 
-def border_table(
-    families: Sequence[Family],
-    results: ComparisonResults,
-    shown: Sequence[Border],
-    schedule: FlowSchedule,
-    steps: Sequence[int],
-) -> Table:
-    """A row a boundary, from the data end to the noise end, with those of others below."""
-    tables, compared = schedule.tables(), planned(shown, results.plan)
-
-    def units(one: Border) -> tuple[str, ...]:
-        """A boundary in all of them, and what of all lies in the range of the expert for noise."""
-        return in_units(one, loss_shares(results, tables, one.timestep))
-
-    rows = [(label(one.name), *units(one), given(one), *changes(families, compared.get(one.name))) for one in shown]
-    none = [""] * (2 + len(families))
-    references = [(one.name, *units(one), *none) for one in published(schedule, steps)]
-    joint = label(results.plan.repeated.control)
-    note = (
-        "λ = ln(α²/σ²) is the same for every path and shift; t is the first timestep of the expert at the noise end, s "
-        f"the time of the flow there, after its shift by {schedule.shift:g} and before. Shares are those of the expert "
-        f"at the noise end, of losses those of the held-out loss of ε of {joint}, by the bins of its curve. Endpoints: "
-        f"change against the arm that is named, and the study's word; that arm is {joint} for a boundary with as many "
-        "images for each expert, and such a boundary for the same one with images by timesteps. Below: where others "
-        "hand over, by the λ of their time after their own shift."
-    )
-    return Table("Boundaries", (*COLUMNS, *(NAMES[one.endpoint] for one in families)), rows, note, references)
-
-
-def in_units(one: Border, losses: Sequence[float]) -> tuple[str, ...]:
-    """A boundary in all units, with shares of losses."""
-    numbers = (f"{one.log_snr:.3f}", f"{one.decibels:.2f}", str(one.timestep), f"{one.shifted:.3f}")
-    shares = f"{one.unshifted:.3f}", *map(percent, (one.noise_steps, one.noise_mass, *losses))
-    return tuple(text.replace("-", "−") for text in (*numbers, *shares))
-
-
-def given(one: Border) -> str:
-    """How images are given out."""
-    return "by timesteps" if one.by_timesteps else "as many each"
-
-
-def changes(families: Sequence[Family], comparison: Contrast | None) -> Iterator[str]:
-    """Return the baseline of an arm, and its change by all endpoints."""
-    yield "–" if comparison is None else label(comparison.control)
-    for family in families:
-        finding = None if comparison is None else family.verdicts[comparison]
-        yield "not compared" if finding is None else f"{percent(finding.change, sign=True)}: {finding.word}"
-
-
 def border_rows(shown: Sequence[Border], results: ComparisonResults, schedule: FlowSchedule) -> list[dict[str, Any]]:
-    """A row a boundary, as numbers."""
+    """A row a boundary, in all units, with what of all lies in the range of the expert for noise."""
     shares, tables = ("noise_loss_over_timesteps", "noise_loss_over_log_snr"), schedule.tables()
     return [
         one._asdict()
@@ -272,9 +215,8 @@ def main(run: Run, settings: Settings) -> None:
 
     def own(judged: Judged) -> Extras:
         results, families = judged.results, judged.families
-        table = border_table(families, results, shown, schedule, steps)
-        rows = {"borders": border_rows(shown, results, schedule)}
-        return Extras([table], [sweep(families, results, shown)], rows)
+        rows = border_rows([*shown, *published(schedule, steps)], results, schedule)
+        return Extras([rows_table("Boundaries", rows, NOTE)], [sweep(families, results, shown)], {"borders": rows})
 
     write_report(run, settings, own)
 

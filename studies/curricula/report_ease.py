@@ -16,14 +16,12 @@ from matplotlib.figure import Figure
 from scipy.stats import t as student_t
 
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
+from unequal.comparison.tables import rows_table
 from unequal.errors import UserError
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import log_timesteps
-from unequal.report.formatting import label, percent, with_prefix
-from unequal.report.page import Drawing, Table
-from unequal.report.pipeline_pictures import sampler_probabilities
-from unequal.settings.recipe import Recipe
-from unequal.settings.schedule import Schedule
+from unequal.report.formatting import with_prefix
+from unequal.report.page import Drawing
 
 #: Loss of ε of a network that answers 0.
 OF_NOTHING = 1.0
@@ -92,28 +90,13 @@ def eases(trainings: Sequence[Mapping[str, Any]]) -> list[Ease]:
     ]
 
 
-COLUMNS = (
-    "images",
-    "way done near data",
-    "near noise",
-    "more near noise by",
-    "95 % interval",
-    "loss above its end near data",
-    "near noise",
-    "more near noise by a factor of",
-    "95 % interval",
+NOTE = (
+    "Means over the control's trainings, with 95 % intervals. The way is that from the loss of a network that answers "
+    f"0, which is {OF_NOTHING:g}, to the loss at the end; near data are the first {NEAR:.0%} of the timesteps, near "
+    "noise the last, in bins that lie wholly there. Lead: by how much more of the way is done near noise. Factor: how "
+    "many times as large the loss over that at the end is near noise. Learning is easier near noise by the first "
+    "measure where the lead is above 0, and harder by the second where the factor is above 1."
 )
-
-
-def ease_table(measured: Sequence[Ease], arm: str) -> Table:
-    """A row a snapshot."""
-    note = (
-        f"{label(arm)}, over its trainings. The way is that from the loss of a network that answers 0, which is "
-        f"{OF_NOTHING:g}, to the loss at the end; near data are the first {NEAR:.0%} of the timesteps, near noise the "
-        "last, in bins that lie wholly there. Learning is easier near noise by the first measure where more of the way "
-        "is done there, and harder by the second where the loss is still a larger multiple of that at the end."
-    )
-    return Table("Is learning easier near noise?", COLUMNS, [row(one) for one in measured], note)
 
 
 def ease_rows(measured: Sequence[Ease]) -> list[dict[str, float]]:
@@ -134,40 +117,16 @@ def mean(values: np.ndarray) -> float:
     return float(values.mean())
 
 
-def row(one: Ease) -> tuple[str, ...]:
-    """A snapshot, by both measures."""
-    done, excess = one.at_ends(one.done), one.at_ends(one.excess)
-    lead, low, high = one.lead(one.done)
-    factor, least, most = np.exp(one.lead(one.excess))
-    return (
-        with_prefix(one.images),
-        *(percent(float(share.mean())) for share in done),
-        percent(lead, sign=True),
-        f"{percent(low, sign=True)} … {percent(high, sign=True)}",
-        *(percent(float(np.expm1(log.mean())), sign=True) for log in excess),
-        f"{factor:.3g}",
-        f"{least:.3g} … {most:.3g}",
-    )
-
-
 EASE = (
     "Is learning easier near noise?",
     "Means over trainings with uniform timesteps, a line a snapshot: the share of the way from the loss of a network "
     "that answers 0 to the loss at the end, and the loss over that at the end.",
 )
-SAMPLERS = (
-    "What is drawn",
-    "How often each arm draws a timestep, as a multiple of uniform drawing. Of a sampler that changes, the paler lines "
-    "are the start, a quarter, half and three quarters of the change.",
-)
 
 
-def drawings(measured: Sequence[Ease], recipes: Mapping[str, Recipe], schedule: Schedule) -> list[Drawing]:
-    """The pictures."""
-    return [
-        Drawing("ease", (8.5, 6.4), partial(ease, measured=measured), *EASE),
-        Drawing("samplers", (8.5, 4.4), partial(samplers, recipes=recipes, schedule=schedule), *SAMPLERS),
-    ]
+def drawing(measured: Sequence[Ease]) -> Drawing:
+    """Both measures over timesteps."""
+    return Drawing("ease", (8.5, 6.4), partial(ease, measured=measured), *EASE)
 
 
 def ease(figure: Figure, measured: Sequence[Ease]) -> None:
@@ -183,16 +142,6 @@ def ease(figure: Figure, measured: Sequence[Ease]) -> None:
     above.legend(loc="best", ncols=2)
 
 
-def samplers(figure: Figure, recipes: Mapping[str, Recipe], schedule: Schedule) -> None:
-    """The samplers of the recipes, those that draw alike once."""
-    tables, first = schedule.tables(), dict[str, str]()
-    for name, recipe in recipes.items():
-        first.setdefault(recipe.sampler.model_dump_json(), name)
-    sampler_probabilities(
-        figure, {name: recipes[name].sampler.build(tables).over_training() for name in first.values()}
-    )
-
-
 @stage(ReportSettings)
 def main(run: Run, settings: ReportSettings) -> None:
     """Write the comparison's page, with where in time learning is easy."""
@@ -200,8 +149,8 @@ def main(run: Run, settings: ReportSettings) -> None:
     def own(judged: Judged) -> Extras:
         control = settings.comparison.repeated.control
         measured = eases(list(judged.results.trainings[control].values()))
-        pictures = drawings(measured, settings.recipes, settings.schedule)
-        return Extras([ease_table(measured, control)], pictures, {"ease": ease_rows(measured)})
+        rows = ease_rows(measured)
+        return Extras([rows_table("Is learning easier near noise?", rows, NOTE)], [drawing(measured)], {"ease": rows})
 
     write_report(run, settings, own)
 

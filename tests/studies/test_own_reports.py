@@ -64,7 +64,7 @@ def write_figures(params):
     [
         ("boundary.report_borders", {"boundaries"}, "borders"),
         ("contribution.report_ranges", set(), "ranges"),
-        ("curricula.report_ease", {"ease", "samplers"}, "ease"),
+        ("curricula.report_ease", {"ease"}, "ease"),
         ("predictions.report_heads", {"errors", "winners"}, "swaps"),
     ],
 )

@@ -215,6 +215,17 @@ def curve_rows(results: ComparisonResults) -> list[dict[str, Any]]:
     ]
 
 
+def rows_table(heading: str, rows: Sequence[Mapping[str, Any]], note: str) -> Table:
+    """Rows of a file as a table, numbers to four digits."""
+
+    def text(value: Any) -> str:
+        return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else label(str(value))
+
+    return Table(
+        heading, [label(name) for name in rows[0]], [[text(one) for one in row.values()] for row in rows], note
+    )
+
+
 def confirmation_table(
     verdicts: Mapping[str, Verdict], results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]
 ) -> Table:

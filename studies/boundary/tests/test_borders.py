@@ -1,16 +1,10 @@
-"""Boundaries in all their units, by published figures; and settings that make no sweep are refused in a line."""
-
-from pathlib import Path
+"""Boundaries in all their units, by published figures."""
 
 import pytest
 
 from studies.boundary.report_borders import published, steps_of
 from unequal.settings.evaluation import Sampling
 from unequal.settings.schedule import FlowSchedule
-
-STUDY = Path(__file__).parents[1] / "params.yaml"
-ENDPOINTS = ("loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid")
-CURVE = {"timesteps": [1000], "first": [0, 100, 250], "loss": [4.0, 1.0, 1.0]}
 
 
 @pytest.mark.parametrize(
