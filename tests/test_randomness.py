@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal import randomness
-from unequal.randomness import Stream, noise_of, numpy_generator, philox, random_words, torch_seed, uniform_of
+from unequal.randomness import (
+    Stream,
+    noise_of,
+    numpy_generator,
+    philox,
+    philox_kernel,
+    random_words,
+    torch_seed,
+    uniform_of,
+)
 
 WORDS = st.integers(0, 2**32 - 1)
 KEYS = st.tuples(WORDS, st.sampled_from(Stream), WORDS)
@@ -135,7 +144,9 @@ def test_uniform_draws_are_uniform() -> None:
 @pytest.mark.gpu
 def test_a_gpu_draws_the_same_integers_and_nearly_the_same_normals() -> None:
     key, ids = (3, Stream.NOISE, 5), range(7, 1007)
-    assert torch.equal(random_words(48, ids, key, "cuda").cpu(), random_words(48, ids, key, "cpu"))
+    assert philox_kernel() is not None
+    for numbers in (ids, [0, 2**32, 2**63 - 1]):
+        assert torch.equal(random_words(48, numbers, key, "cuda").cpu(), random_words(48, numbers, key, "cpu"))
     on_gpu, on_cpu = noise_of((192,), ids, *key, device="cuda").cpu(), noise_of((192,), ids, *key)
     torch.testing.assert_close(on_gpu, on_cpu, rtol=2e-7, atol=0)
     assert float((on_gpu != on_cpu).double().mean()) < 1e-5

@@ -119,9 +119,11 @@ def random_words(
         # A call of NumPy's takes half the time of one of PyTorch's.
         places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
         return torch.from_numpy(np.stack(philox((places, 0, numbers & WORD, numbers >> 32), (first, second))))
-    numbers = ids if isinstance(ids, range) else torch.from_numpy(np.asarray(ids, np.int64))
-    places, numbers = torch.arange(blocks, device=device), on_device(numbers, device)
-    return torch.stack(philox_kernel()(places[None], numbers[:, None], key0=first, key1=second))
+    values = ids if isinstance(ids, range) else torch.from_numpy(np.asarray(ids, np.int64))
+    place, number = torch.arange(blocks, device=device)[None], on_device(values, device)[:, None]
+    if (kernel := philox_kernel()) is not None:
+        return torch.stack(kernel(place, number, key0=first, key1=second))
+    return torch.stack(philox((place, 0, number & WORD, number >> 32), (first, second)))
 
 
 def on_device(values: range | Tensor, device: torch.device | str) -> Tensor:
@@ -137,7 +139,7 @@ def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any,
     Products of 64 bits overflow int64, whose bits are still theirs.
 
     Args:
-        counter: four words of 32 bits, each an int or an array of int64; the first and the third are arrays.
+        counter: four words of 32 bits, each an int or int64 of NumPy or PyTorch; the first and the third are arrays.
         key: two words.
 
     Returns:
@@ -153,9 +155,17 @@ def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any,
 
 
 @cache
-def philox_kernel() -> Callable[..., Sequence[Tensor]]:
-    """Compile Philox for a GPU, (places, numbers, key0, key1) → four words: one launch instead of a hundred."""
-    return torch.cuda.jiterator._create_multi_output_jit_fn(PHILOX_KERNEL, num_outputs=4, key0=0, key1=0)
+def philox_kernel() -> Callable[..., tuple[Tensor, ...]] | None:
+    """Compile Philox for a GPU, (place, number, key0, key1) → four words: one launch instead of a hundred.
+
+    None where that fails: PyTorch's compiler of such kernels is in beta, and needs CUDA's.
+    """
+    kernel = torch.cuda.jiterator._create_multi_output_jit_fn(PHILOX_KERNEL, num_outputs=4, key0=0, key1=0)
+    try:
+        kernel(*[torch.zeros(1, dtype=torch.int64, device="cuda")] * 2)
+    except RuntimeError:
+        return None
+    return kernel
 
 
 def torch_seed(*key: int) -> int:
