@@ -1,6 +1,6 @@
 """Scores of three heads of one network in other combinations, over all blocks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import sem
 
-from studies.predictions.measure_heads import BY_ERRORS, BY_SAMPLES, Combinations
+from studies.predictions.measure_heads import COMBINATIONS
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.figures import WIDTH
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
@@ -24,10 +23,8 @@ from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.heads import SYMBOLS, stack
 from unequal.report.page import Drawing, Table
-from unequal.timesteps.partition import TimestepRange
-
-#: Every combination of three heads.
-COMBINATIONS = (*BY_ERRORS, BY_SAMPLES)
+from unequal.settings.strict import key
+from unequal.settings.values import Name
 
 
 class HeadFigures(Figures):
@@ -36,7 +33,6 @@ class HeadFigures(Figures):
     arm: str
     block: int
     combinations: dict[str, dict[str, float]]
-    swaps: dict[str, Any]
     curves: list[list[float]]
     wins: dict[str, Any]
 
@@ -51,16 +47,6 @@ class Heads:
     def figures_of(self, combination: str, figure: str) -> list[float]:
         """A figure of a combination, one a block."""
         return [one["combinations"][combination][figure] for one in self.blocks]
-
-    @property
-    def ranges(self) -> list[TimestepRange]:
-        """In which one head speaks for once."""
-        return [TimestepRange(*one) for one in self.blocks[0]["swaps"]["ranges"]]
-
-    def swap(self, number: int, head: int) -> np.ndarray:
-        """ln of the FID where a head speaks in a range, over that where the head that errs least speaks, [blocks]."""
-        found = [one["swaps"] for one in self.blocks]
-        return np.log([one["fid"][number][head] / one["least"] for one in found])
 
     def wins(self, figure: str) -> np.ndarray:
         """A figure of who had the smallest error, [blocks, …]; NaN where no image came."""
@@ -97,8 +83,6 @@ def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list
                 raise UserError(f"{files[block]}: holds '{one['arm']}' in block {one['block']}; measure it again")
             if gone := [name for name in COMBINATIONS if name not in one["combinations"]]:
                 raise UserError(f"{files[block]}: combination '{gone[0]}' is missing; measure the heads again")
-            if one["swaps"]["ranges"] != read[blocks[0]]["swaps"]["ranges"]:
-                raise UserError(f"{files[block]}: other ranges than {files[blocks[0]]} has; measure the heads again")
         found.append(Heads(arm, [dict(one) for one in read.values()]))
     return found
 
@@ -110,7 +94,6 @@ NAMES = {
     "profile": "the head with the least error",
     "blend": "blend of least variance",
     "blend_diagonal": "blend by errors alone",
-    BY_SAMPLES: "the head with the best samples, range by range",
 } | {head: f"{symbol} alone" for head, symbol in SYMBOLS.items()}
 
 
@@ -124,33 +107,10 @@ def combinations_table(found: Sequence[Heads]) -> Table:
     ]
     note = (
         "Of the same trained networks, without words; ± is the standard deviation over blocks. Combinations are "
-        "chosen by one half of the held-out images, by errors or by FID from other noise, and these figures are of the "
+        "chosen by one half of the held-out images, by errors, and these figures are of the "
         "other half: FIDs are not on the scale of the tables above, whose reference is all of them."
     )
     return Table("What three heads are in other combinations", columns, rows, note)
-
-
-def swaps_table(found: Sequence[Heads]) -> Table:
-    """A row an arm and range of timesteps."""
-    columns = ("heads of", "timesteps", *(f"{SYMBOLS[head]} speaks there" for head in HEADS))
-    rows = [
-        (label(one.arm), f"{part.first} … {part.last}", *swap_cells(one, number))
-        for one in found
-        for number, part in enumerate(one.ranges)
-    ]
-    note = (
-        "Change of FID where one head speaks in these timesteps in the place of the one that errs least; elsewhere "
-        "that one speaks. Mean over blocks ± its standard error. Where the quality is lost, a change is large; where a "
-        "head that errs more makes better samples, it is negative."
-    )
-    return Table("Where the quality is lost", columns, rows, note)
-
-
-def swap_cells(found: Heads, number: int) -> Iterator[str]:
-    """A cell a head."""
-    for head in range(len(HEADS)):
-        change = found.swap(number, head)
-        yield f"{percent(float(np.expm1(change.mean())), sign=True)} ± {percent(float(sem(change)))}"
 
 
 def winners_table(found: Sequence[Heads]) -> Table:
@@ -179,18 +139,6 @@ def combination_rows(found: Sequence[Heads]) -> list[dict[str, Any]]:
         for one in found
         for block in one.blocks
         for name in COMBINATIONS
-    ]
-
-
-def swap_rows(found: Sequence[Heads]) -> list[dict[str, Any]]:
-    """A row a block, range and head."""
-    return [
-        {"arm": one.arm, "block": block["block"], "first": part.first, "last": part.last, "head": head}
-        | {"fid": rounded(block["swaps"]["fid"][number][place]), "fid_of_least": rounded(block["swaps"]["least"])}
-        for one in found
-        for block in one.blocks
-        for number, part in enumerate(one.ranges)
-        for place, head in enumerate(HEADS)
     ]
 
 
@@ -277,7 +225,7 @@ def winners(figure: Figure, heads: Sequence[Heads], timesteps: int) -> None:
 class Settings(ReportSettings):
     """Keys of params.yaml that this stage reads."""
 
-    study: Combinations
+    tried: tuple[Name, ...] = key("study.tried")
 
 
 @stage(Settings)
@@ -289,10 +237,9 @@ def main(run: Run, settings: Settings) -> None:
     alone = {str(head): next(arm for arm in single if recipes[arm].prediction == head) for head in HEADS}
 
     def own(judged: Judged) -> Extras:
-        heads = read_heads(folder, settings.study.tried, judged.results.complete)
-        tables = [combinations_table(heads), swaps_table(heads), winners_table(heads)]
-        rows = {"combinations": combination_rows(heads), "swaps": swap_rows(heads)}
-        return Extras(tables, drawings(judged.results, heads, alone), rows)
+        heads = read_heads(folder, settings.tried, judged.results.complete)
+        tables = [combinations_table(heads), winners_table(heads)]
+        return Extras(tables, drawings(judged.results, heads, alone), {"combinations": combination_rows(heads)})
 
     write_report(run, settings, own)
 

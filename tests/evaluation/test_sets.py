@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.evaluation.sets import ImageSet, noise
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.sets import ImageSet, Reference, noise
 from unequal.randomness import numpy_generator
 
 SHAPE = (3, 4, 4)
@@ -51,3 +52,12 @@ def test_noise_of_many_images_takes_the_memory_of_a_few() -> None:
     assert count == 640
     # 15.7 MB in float64 at once; 64 of them, clipped, twice 1.6 MB.
     assert peak < 5e6
+
+
+def test_choice_and_report_share_no_image(prepared: PreparedData) -> None:
+    choice, report = (Reference.of(prepared, half) for half in ("holdout_choice", "holdout_report"))
+    first, second = ({one.tobytes() for one in half.images} for half in (choice, report))
+    assert len(choice.images) + len(report.images) == len(prepared.holdout)
+    assert first | second == {one.tobytes() for one in prepared.holdout}
+    assert not first & second
+    assert choice.name != report.name

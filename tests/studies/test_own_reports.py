@@ -10,15 +10,14 @@ from html_tables import uneven_tables
 from params_files import edited
 from piloted import write_pilot
 
-from studies.predictions.measure_heads import BY_ERRORS, BY_SAMPLES
+from studies.predictions.measure_heads import COMBINATIONS
 from unequal.comparison.params import ComparisonParams
 from unequal.files import write_json
 from unequal.report.drawing import log_bins
 
 ROOT = Path(__file__).parents[2]
 HEADS = {
-    "combinations": {name: {"fid": 1.0, "loss_over_timesteps": 0.1} for name in (*BY_ERRORS, BY_SAMPLES)},
-    "swaps": {"ranges": [[0, 400], [401, 999]], "least": 2.0, "fid": [[2.2, 2.0, 2.0], [2.0, 2.0, 1.0]]},
+    "combinations": {name: {"fid": 1.0, "loss_over_timesteps": 0.1} for name in COMBINATIONS},
     "wins": {"shares": [0.5, 0.3, 0.2], "kept_lead": 0.8, "starts": [0, 400]}
     | {part: [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]] for part in ("first", "last")},
 }
@@ -65,7 +64,7 @@ def write_figures(params):
         ("boundary.report_borders", {"boundaries"}, "borders"),
         ("contribution.report_ranges", set(), "ranges"),
         ("curricula.report_ease", {"ease"}, "ease"),
-        ("predictions.report_heads", {"errors", "winners"}, "swaps"),
+        ("predictions.report_heads", {"errors", "winners"}, "combinations"),
     ],
 )
 def test_a_study_s_own_report_runs_on_made_figures(program, pictures, rows, project):
