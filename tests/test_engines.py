@@ -39,7 +39,10 @@ def test_results_can_be_shown(project: Path):
     shown = run(project, "dvc", "metrics", "show")
     assert "fid.base" in shown
     assert max(map(len, shown.splitlines())) < 160
-    run(project, "dvc", "plots", "show", "-o", "plots")
+    run(project, "unequal", "plots")
+    plots = (project / "dvc_plots" / "index.html").read_text(encoding="utf-8")
+    assert "<script src" not in plots
+    assert all(shown in plots for shown in ("results/training/base.csv", "FID of variants", "vegaEmbed = "))
     page = (project / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script src" not in page
     assert "http://" not in page.replace("http://www.w3.org", "")

@@ -192,7 +192,8 @@ def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Pa
     for arguments in (["init", "-q"], ["add", "params.yaml"], ["commit", "-qm", "settings"]):
         git(*arguments)
     parent, _, _ = logged(seed=2)
-    assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32"
+    assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32 and 1 more"
+    assert "- `training.lr`: 0.0001 → –" in parent.data.tags["mlflow.note.content"].splitlines()
     assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
     assert parent.data.tags["git.commit"] == parent.data.tags["mlflow.source.git.commit"]
 
@@ -393,12 +394,23 @@ def test_a_registered_model_has_a_signature_and_makes_the_models_samples(
         loaded.predict(noise[:, :, :4])
 
 
+def test_a_run_without_a_commit_is_named_by_what_differs_from_an_earlier_one(project: Path) -> None:
+    for seed in (1, 2):
+        written = SETTINGS | {"seed": seed, "data": {"path": "data/icons", "image_size": 16}}
+        document = written | {"data": {"path": "ab" * 32, "image_size": 16}}
+        Tracker(Tracking(**TRACKING), StageExecution("train", {}, {}, document, written)).finish("FINISHED")
+    names = {run.info.run_name for run in runs(project)[0]}
+    assert names == {"pipeline icons 16 px", "pipeline icons 16 px seed=2"}
+
+
 def test_a_stage_tags_executions_of_another_by_their_name(project: Path) -> None:
     for name in ("first", "second"):
-        execution = StageExecution("train_arm", {"name": name}, {"seed": 1}, SETTINGS)
+        execution = StageExecution("train_arm", {"rung": "short", "rate": 1, "name": name}, {"seed": 1}, SETTINGS)
         Tracker(Tracking(**TRACKING), execution).finish("FINISHED")
     judge = Tracker(Tracking(**TRACKING), StageExecution("judge_rung", {"rung": "short"}, {"seed": 1}, SETTINGS))
     judge.sibling_tags("train_arm", {"second": {"fate": "out"}})
     judge.finish("FINISHED")
-    found = [run.data.tags for run in runs(project)[1] if run.data.tags["stage"] == "train_arm"]
+    children = [run for run in runs(project)[1] if run.data.tags["stage"] == "train_arm"]
+    assert {run.info.run_name for run in children} == {"train_arm short first", "train_arm short second"}
+    found = [run.data.tags for run in children]
     assert {tags["option.name"]: tags.get("fate") for tags in found} == {"first": None, "second": "out"}

@@ -173,6 +173,19 @@ def ui(params_file: Path, port: int, browser: bool) -> None:
 
 
 @click.command()
+@click.argument("commits", nargs=-1)
+@click.option("--out", default="dvc_plots/index.html", show_default=True, type=FILE, help="The page.")
+def plots(commits: tuple[str, ...], out: Path) -> None:
+    """Draw the plots of DVC, such as losses and FID, as one page that needs no network.
+
+    With COMMITS these are compared, as by `dvc plots diff`.
+    """
+    from unequal.cli.plots import write_plots
+
+    write_plots(out, commits)
+
+
+@click.command()
 @click.argument("file", type=GRAPH, default="dvc.yaml")
 def record(file: Path) -> None:
     """Record in DVC what stages of the graph FILE have finished.

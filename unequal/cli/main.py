@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
     "average": (f"{COMMANDS}:average", "Make a model's weight average of another width."),
     "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
+    "plots": (f"{COMMANDS}:plots", "Draw DVC's plots as one page that needs no network."),
     "record": (f"{COMMANDS}:record", "Record in DVC what a killed engine has left."),
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),

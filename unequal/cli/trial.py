@@ -21,7 +21,7 @@ from unequal.pipeline.params_files import check_params
 from unequal.pipeline.replicas import with_value
 from unequal.pipeline.sources import sources
 from unequal.settings.params import Params
-from unequal.settings.strict import read_yaml
+from unequal.settings.strict import PARAMS, read_yaml
 
 #: Folder of all trials, which git ignores.
 TRIALS = Path("tries")
@@ -68,7 +68,11 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     start = time.monotonic()
     run_engine(folder, "snakemake", cores, log=log)
     took = (time.monotonic() - start) / 60
-    say(f"{file}: every stage ran, in {took:.1f} min. The figures in {folder} say nothing of quality.")
+    say(
+        f"{file}: every stage ran, in {took:.1f} min; the file was not changed.",
+        f"  its page, whose figures say nothing of quality: {folder / 'results/report.html'}",
+        *(["  next: snakemake --cores all"] if file == Path(PARAMS) else []),
+    )
 
 
 def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, dict[str, Any]]:

@@ -25,7 +25,7 @@ from unequal.environment import STOPS, drop_variables, prepare_streams, signals_
 from unequal.errors import UserError, one_line, plain, say
 from unequal.files import storage_refusal
 from unequal.pipeline.attempt import ENGINE, engine_run
-from unequal.pipeline.store import leaves
+from unequal.pipeline.naming import leaves
 from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
 from unequal.settings.strict import PARAMS, StageSettings
 from unequal.settings.training import Runtime

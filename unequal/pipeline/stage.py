@@ -100,7 +100,7 @@ class Run:
         self._attempt: Attempt | None = None
         document = read_yaml(PARAMS)
         self._settings = without_paths(settings.model_dump(mode="json"), document)
-        execution = StageExecution(name, self.options, self._settings, without_paths(document, document))
+        execution = StageExecution(name, self.options, self._settings, without_paths(document, document), document)
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 

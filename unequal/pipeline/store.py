@@ -16,6 +16,7 @@ from filelock import FileLock
 from unequal.errors import UserError
 from unequal.files import read_json, settings_hash
 from unequal.pipeline.commit import commit_tags, committed_settings
+from unequal.pipeline.naming import Earlier, RunLabel, as_text, data_name, leaves, run_label
 from unequal.pipeline.workdirs import study, work_root
 
 if TYPE_CHECKING:
@@ -39,23 +40,32 @@ STAGE_TAG = "stage"
 CONFIGURATION_TAG = "unequal.variant"
 #: Pixels a side to which smaller pictures are enlarged.
 SHOWN_PIXELS = 256
-#: Settings that differ from the commit's and name a run, and characters of each value there.
-NAMED_CHANGES, NAME_CHARACTERS = 3, 24
+#: MLflow's tag of a description, and parent runs that a new one is compared with, the latest.
+NOTE_TAG, EARLIER_RUNS = "mlflow.note.content", 100
 
 
 @dataclass(frozen=True)
 class StageExecution:
-    """Description of a child run: the stage, its options and settings, and the whole of params.yaml."""
+    """Description of a child run: the stage, its options and settings, and the whole of params.yaml.
+
+    `document` has hashes in the place of paths, `written` (None: the same) has the paths.
+    """
 
     stage: str
     options: Mapping[str, str | int]
     settings: Mapping[str, Any]
     document: Mapping[str, Any]
+    written: Mapping[str, Any] | None = None
 
     @property
     def configuration(self) -> dict[str, Any]:
         """Settings that shape results: executions that share them belong to one parent run."""
         return {section: content for section, content in self.document.items() if section != "runtime"}
+
+    @property
+    def as_written(self) -> Mapping[str, Any]:
+        """The content of params.yaml, with its paths."""
+        return self.document if self.written is None else self.written
 
 
 class Point(NamedTuple):
@@ -124,33 +134,28 @@ class Store:
                 self.parent = runs[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
-            name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {self.changes(configuration)}"
-            tags = {CONFIGURATION_TAG: configuration} | commit_tags()
+            label = self.label(experiment)
+            name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {label.name}"
+            tags = {CONFIGURATION_TAG: configuration, NOTE_TAG: label.description} | commit_tags()
             run = self.client.create_run(experiment, run_name=name, tags=tags)
             self.parent = run.info.run_id
             self._log_params(self.parent, self.execution.configuration)
 
-    def changes(self, configuration: str) -> str:
-        """Settings that differ from those of the commit, as the name of a run; where there is no commit, the hash."""
-        committed = committed_settings(self.root)
-        if committed is None:
-            return configuration[:8]
-        before, now = dict(leaves(committed)), dict(leaves(self.execution.configuration))
-        changed = [key for key in now if now[key] != before.get(key) and not key.startswith("runtime.")]
-        if not changed:
-            return "as committed"
-        shown = [f"{key}={as_text(now[key])[:NAME_CHARACTERS]}" for key in changed[:NAMED_CHANGES]]
-        return " ".join(
-            [*shown, *([f"and {len(changed) - NAMED_CHANGES} more"] if len(changed) > NAMED_CHANGES else [])]
-        )
+    def label(self, experiment: str) -> RunLabel:
+        """Name and description of the run of this configuration."""
+        runs = self.client.search_runs([experiment], f"tags.`{CONFIGURATION_TAG}` != ''", max_results=EARLIER_RUNS)
+        earlier = [Earlier(run.info.run_name or run.info.run_id, run.data.params) for run in runs]
+        logged = {key: as_text(value)[:PARAM_CHARACTERS] for key, value in leaves(self.execution.configuration)}
+        return run_label(self.execution.as_written, committed_settings(Path.cwd()), logged, earlier)
 
     def create_child(self) -> None:
         """Create the run of this execution; a tag names its parent, whatever the environment says."""
         stage, options = self.execution.stage, self.execution.options
         tags = {"mlflow.parentRunId": self.parent, STAGE_TAG: stage}
         tags |= {f"option.{option}": str(value) for option, value in options.items()}
-        # Files that a stage waits for are options too: tags have them, the name does not.
-        name = " ".join([stage, *(str(value) for value in options.values() if "/" not in str(value))])
+        # Files that a stage waits for are options too, and a race's trainings have a name: tags have the others.
+        named = {key: options[key] for key in ("rung", "name") if key in options} if "name" in options else options
+        name = " ".join([stage, *(str(value) for value in named.values() if "/" not in str(value))])
         run: MlflowRun = self.client.create_run(self._experiment_id(), run_name=name, tags=tags)
         self.child = run.info.run_id
 
@@ -184,7 +189,7 @@ class Store:
 
         facts = read_json(path / "facts.json")
         dataset = Dataset(
-            name=facts["source"],
+            name=data_name(self.execution.as_written) or facts["source"],
             digest=facts["sha256"][:DIGEST_CHARACTERS],
             source_type="local",
             source=json.dumps({"uri": facts["source"]}),
@@ -375,20 +380,6 @@ def bring_files_along(database: Path, files: Path) -> None:
             if files.is_dir():
                 change = "artifact_uri = ? || substr(artifact_uri, ?) WHERE substr(artifact_uri, 1, ?) = ?"
                 connection.execute(f"UPDATE runs SET {change}", (address, len(old) + 1, len(old) + 1, f"{old}/"))
-
-
-def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of everything in nested mappings."""
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def as_text(value: Any) -> str:
-    """Format a setting for MLflow: text as it is, all else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:

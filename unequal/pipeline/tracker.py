@@ -22,7 +22,8 @@ import numpy as np
 
 from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, files_below
-from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
+from unequal.pipeline.naming import leaves
+from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable
 from unequal.pipeline.workdirs import project_root
 from unequal.settings.training import Tracking
 

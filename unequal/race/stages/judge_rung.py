@@ -50,7 +50,7 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
         run.sibling_tags(
             program, {training_name(one, block): fates[one] for one in trained for block in current.blocks}
         )
-    headline = {f"{rung}_{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
+    headline = {f"fid/{rung}/{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
     run.metrics(f"results/race/standing/{rung}.json", document, headline)
 
 

@@ -1,0 +1,43 @@
+"""DVC's plots as one page that needs no network: `unequal plots`."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from unequal.errors import UserError, say
+from unequal.files import write_bytes
+
+#: The libraries that draw DVC's plots, in the order in which they load. They come with Snakemake, for its own report.
+LIBRARIES = ("vega", "vega-lite", "vega-embed")
+HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plots</title>\n'
+
+
+def write_plots(page: Path, revisions: Sequence[str]) -> None:
+    """Write the page of `dvc plots show`, or of `dvc plots diff` where commits are named.
+
+    Raises:
+        UserError: DVC cannot draw, or there is nothing to draw yet.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        template, drawn = Path(folder, "template.html"), Path(folder, "index.html")
+        template.write_text(f"{HEAD}{scripts()}</head><body>{{plot_divs}}</body></html>\n", encoding="utf-8")
+        words = [sys.executable, "-m", "dvc", "plots", "diff" if revisions else "show", *revisions]
+        words += ["--html-template", str(template), "--out", folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+            raise UserError(f"dvc plots: {errors[0].removeprefix('ERROR: ') if errors else done.stderr.strip()}")
+        if not drawn.exists():
+            raise UserError("dvc plots: nothing to draw; run the pipeline first")
+        say(*done.stderr.splitlines(), err=True)
+        write_bytes(page, drawn.read_bytes())
+    say(page)
+
+
+def scripts() -> str:
+    """The libraries as elements of a page's head."""
+    from snakemake.assets import Assets
+
+    return "".join(f"<script>{Assets.get_content(f'{name}/{name}.js')}</script>\n" for name in LIBRARIES)
