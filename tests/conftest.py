@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from filelock import FileLock
 from harness.projects import commit, run, tiny_copy
 from small_inputs import write_inputs
 from specs import spec_of
+from stage_project import write_params
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from torch import nn
 from watched import noting
@@ -56,6 +57,24 @@ def make(tiny: TinyPipeline, warm_place: Path) -> None:
     run(tiny.project, "snakemake", "--cores", "2", environment=noting(tiny.notes, tiny.project) | warm)
     run(tiny.project, "python", "-m", "unequal", "record", environment=warm)
     commit(tiny.project, "recorded")
+
+
+@pytest.fixture
+def write_project(
+    project: Path,
+    prepared: PreparedData,
+    network_settings: Callable[..., UNet2D],
+    training_settings: Callable[..., Any],
+) -> Callable[..., None]:
+    """Write params.yaml for stages on prepared data: a tiny network, its training, and further sections."""
+    shutil.copytree(prepared.path, "artifacts/data")
+
+    def write(network: Mapping[str, Any], training: Mapping[str, Any], **sections: Any) -> None:
+        own = {"network": network_settings(**network), "training": training_settings(**training)}
+        plain = {name: one.model_dump(mode="json") for name, one in own.items()}
+        write_params(seed=0, schedule={"name": "linear", "timesteps": 50}, **plain, **sections)
+
+    return write
 
 
 @pytest.fixture(scope="session")

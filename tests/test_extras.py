@@ -1,9 +1,6 @@
 """The mathematics works with torch and NumPy alone; what else is missing is said in one line."""
 
 import ast
-import json
-import os
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -11,57 +8,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hidden_libraries import ROOT, imported
 
 from unequal import errors
 from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
 LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "files", "processes", "randomness")
 ASK_NETWORKS = ("unequal.measures.profiling",)
-
-#: Prints what importing every module comes to, in a Python that finds torch, NumPy and what they require alone.
-IMPORT_ALL = """
-import json, sys
-from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
-from re import match
-
-def closure(*wanted):
-    seen, todo = set(), list(wanted)
-    while todo:
-        name = todo.pop().lower().replace("_", "-")
-        if name not in seen:
-            seen.add(name)
-            try:
-                needed = requires(name) or []
-            except PackageNotFoundError:
-                continue
-            todo += [match(r"[\\w.-]+", one)[0] for one in needed if "extra ==" not in one]
-    return seen
-
-THERE = closure("torch", "numpy")
-TOP = packages_distributions()
-HIDDEN = {top for top, names in TOP.items() if not {n.lower().replace("_", "-") for n in names} & THERE} - {"unequal"}
-
-class Finder(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name.split(".")[0] in HIDDEN else super().find_spec(name, path, target)
-
-sys.meta_path = [Finder if one is PathFinder else one for one in sys.meta_path]
-found = {}
-for name in sys.argv[1:]:
-    try:
-        import_module(name)
-        found[name] = ""
-    except Exception as error:
-        found[name] = f"{type(error).__name__}: {error}"
-print(json.dumps({"found": found, "hidden": sorted(HIDDEN), "loaded": sorted({n.split(".")[0] for n in sys.modules})}))
-"""
 
 
 def modules() -> list[str]:
@@ -74,21 +30,18 @@ def is_light(name: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def imported() -> dict[str, dict[str, str]]:
-    command = [sys.executable, "-c", IMPORT_ALL, *modules()]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment, check=True)
-    return json.loads(done.stdout)
+def alone() -> dict[str, dict[str, str]]:
+    return imported(["torch", "numpy"], modules())
 
 
-def test_the_mathematics_needs_torch_and_numpy_alone(imported: dict[str, dict[str, str]]):
-    assert {name: said for name, said in imported["found"].items() if is_light(name) and said} == {}
-    assert {"scipy", "pydantic", "diffusers", "mlflow"} <= set(imported["hidden"])
-    assert set(imported["loaded"]).isdisjoint(imported["hidden"])
+def test_the_mathematics_needs_torch_and_numpy_alone(alone: dict[str, dict[str, str]]):
+    assert {name: said for name, said in alone["found"].items() if is_light(name) and said} == {}
+    assert {"scipy", "pydantic", "diffusers", "mlflow"} <= set(alone["hidden"])
+    assert set(alone["loaded"]).isdisjoint(alone["hidden"])
 
 
-def test_whatever_needs_more_says_so_in_one_line(imported: dict[str, dict[str, str]]):
-    said = {name: text for name, text in imported["found"].items() if not is_light(name)}
+def test_whatever_needs_more_says_so_in_one_line(alone: dict[str, dict[str, str]]):
+    said = {name: text for name, text in alone["found"].items() if not is_light(name)}
     lines = {name: text for name, text in said.items() if text}  # a package may hold modules that need nothing
     assert {name: text for name, text in lines.items() if not text.startswith("MissingExtra: unequal.")} == {}
     assert not any("\n" in text for text in lines.values())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from graph import ROOT
+from harness.server import free_port
 from one_line import refusal
 
 from unequal.cli.ui import open_pages
@@ -23,13 +24,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_without_a_run_or_a_port_there_are_no_pages(project: Path) -> None:

@@ -1,7 +1,6 @@
 """A block from its base to its endpoints, and a pilot, as programs."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +15,7 @@ from stage_project import write_params
 from stages import build_extractor
 from unequal.comparison.settings import ENDPOINTS
 from unequal.comparison.stages import measure, pilot_fresh, train_base, train_continued, train_fresh
-from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
-from unequal.settings.network import UNet2D
-from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
@@ -55,18 +51,10 @@ BLOCKS = {
 
 
 @pytest.fixture(autouse=True)
-def study(
-    project: Path,
-    prepared: PreparedData,
-    network_settings: Callable[..., UNet2D],
-    training_settings: Callable[..., Training],
-) -> None:
-    shutil.copytree(prepared.path, "artifacts/data")
-    write_params(
-        seed=0,
-        schedule={"name": "linear", "timesteps": 50},
-        network=network_settings().model_dump(mode="json"),
-        training=training_settings().model_dump(mode="json"),
+def study(write_project: Callable[..., None]) -> None:
+    write_project(
+        {},
+        {},
         recipes={"base": BASE, "arm": BASE},
         plans={"split": PLAN, "again": PLAN, "late": PLAN | {"from_images": 16}, "decided": PLAN | {"pruning": PROXY}},
         comparison=BLOCKS,

@@ -15,19 +15,15 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from openai_unet import OpenAIUNet
 from small_inputs import RECIPE
 from specs import class_labels
-from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.artifacts.profiles import read_errors
 from unequal.cli.export import export
-from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.models.folder import load_model, load_record
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.sources import write_sources
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.network import UNet2D
-from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
@@ -36,21 +32,13 @@ SHORT = RECIPE | {"images": 16}
 
 
 @pytest.fixture
-def write(
-    project: Path,
-    prepared: PreparedData,
-    network_settings: Callable[..., UNet2D],
-    training_settings: Callable[..., Training],
-) -> Callable[..., None]:
+def write(write_project: Callable[..., None]) -> Callable[..., None]:
     """Settings of a small pipeline, for a network like that."""
-    shutil.copytree(prepared.path, "artifacts/data")
 
     def write(min_ratio: float = 0.5, **network: Any) -> None:
-        write_params(
-            seed=0,
-            schedule={"name": "linear", "timesteps": 50},
-            network=network_settings(**network).model_dump(mode="json"),
-            training=training_settings(batch_size=8).model_dump(mode="json"),
+        write_project(
+            network,
+            {"batch_size": 8},
             recipes={"base": SHORT, "expert": SHORT | {"sampler": {"density": "slot"}}},
             profile={"images": 2, "batch_size": 50, "floor": "none"},
             groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},

@@ -9,12 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from small_inputs import RECIPE
-from stage_project import write_params
 
 from stages import train_base
-from unequal.data.prepared import PreparedData
-from unequal.settings.network import UNet2D
-from unequal.settings.training import Training
 from unequal.training.checkpoint import read_checkpoint
 
 WORK = Path("work")
@@ -22,20 +18,8 @@ MODEL = Path("artifacts/models/base/diffusion_pytorch_model.safetensors")
 
 
 @pytest.fixture(autouse=True)
-def _training(
-    project: Path,
-    prepared: PreparedData,
-    network_settings: Callable[..., UNet2D],
-    training_settings: Callable[..., Training],
-) -> None:
-    shutil.copytree(prepared.path, "artifacts/data")
-    write_params(
-        seed=0,
-        schedule={"name": "linear", "timesteps": 50},
-        network=network_settings().model_dump(mode="json"),
-        training=training_settings(batch_size=8, checkpoint_every=2).model_dump(mode="json"),
-        recipes={"base": RECIPE | {"images": 80}},
-    )
+def _training(write_project: Callable[..., None]) -> None:
+    write_project({}, {"batch_size": 8, "checkpoint_every": 2}, recipes={"base": RECIPE | {"images": 80}})
 
 
 @pytest.fixture
