@@ -48,67 +48,58 @@ class Groups(Strict):
         return self
 
 
-class OneGroup(Strict):
+class PlannedGroups(Strict):
+    """The groups of a plan, which may go by measured losses."""
+
+    kind: str
+
+    @property
+    def needs_excess(self) -> bool:
+        """True where the base's excess over the optimal-denoiser loss has to be known."""
+        return self.kind in BY_EXCESS
+
+
+class OneGroup(PlannedGroups):
     """All timesteps as one group."""
 
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
-
-    @property
-    def needs_excess(self) -> bool:
-        """One group is made without measuring."""
-        return False
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The group."""
         return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
 
 
-class InterleavedGroups(Strict):
+class InterleavedGroups(PlannedGroups):
     """Timesteps t ≡ i (mod N): as many models as other groupings have, none of them for timesteps of its own kind."""
 
     kind: Literal["interleaved"]
     count: int = Field(ge=2, description="N")
     ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
 
-    @property
-    def needs_excess(self) -> bool:
-        """False: these groups need no measurement."""
-        return False
-
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The groups. Raises UserError where there are too many."""
         return interleaved_groups(schedule.timesteps, self.count, self.ratio)
 
 
-class TwoGroups(Strict):
+class TwoGroups(PlannedGroups):
     """Two groups with a boundary between them, in λ, which is the same for every schedule and shift."""
 
     kind: Literal["boundary"]
     log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
     ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
 
-    @property
-    def needs_excess(self) -> bool:
-        """False: these groups need no measurement."""
-        return False
-
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The groups. Raises UserError where one would have no timestep."""
         return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
 
 
-class SeveralGroups(Strict):
+class SeveralGroups(PlannedGroups):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
 
     kind: Grouping
     count: PositiveInt = Field(description="N")
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
-
-    @property
-    def needs_excess(self) -> bool:
-        """True where the base's excess over the optimal-denoiser loss has to be known."""
-        return self.kind in BY_EXCESS
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The groups. Raises UserError where they cannot be made."""

@@ -4,7 +4,7 @@ The gate stage `check_params` and the tools read the whole. A stage reads its ow
 elsewhere does not make its results stale.
 """
 
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -128,9 +128,6 @@ class Grouped(Profiled):
         return self
 
 
-AnySampled = TypeVar("AnySampled", bound="Sampled")
-
-
 class Sampled(Core):
     """Models make pictures."""
 
@@ -180,17 +177,13 @@ class Sampled(Core):
     @model_validator(mode="after")
     def guidance_has_its_labels(self) -> Self:
         """Guidance needs a model that has also learned without labels."""
-        return self if self.sampling.guidance is None else guidable(self)
-
-
-def guidable(params: AnySampled) -> AnySampled:
-    """Return the params. Raises ValueError where models have not learned without labels."""
-    if not isinstance(condition := params.network.condition, DroppedLabels):
-        raise ValueError(
-            f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
-            "allowed: null, or network.condition.kind dropped_labels"
-        )
-    return params
+        condition = self.network.condition
+        if self.sampling.guidance is not None and not isinstance(condition, DroppedLabels):
+            raise ValueError(
+                f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
+                "allowed: null, or network.condition.kind dropped_labels"
+            )
+        return self
 
 
 class Scored(Sampled):
@@ -213,17 +206,12 @@ class Scored(Sampled):
     @model_validator(mode="after")
     def guidance_is_scored_without_labels(self) -> Self:
         """Features that were learned by labels see guidance by labels as quality."""
-        return self if self.sampling.guidance is None else scorable(self)
-
-
-def scorable(params: AnySampled) -> AnySampled:
-    """Return the params. Raises ValueError where the features of FID come from the labels."""
-    if isinstance(params, Scored) and params.extractor.kind == "classifier":
-        raise ValueError(
-            "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
-            "allowed: null, or inception or dinov2"
-        )
-    return params
+        if self.sampling.guidance is not None and self.extractor.kind == "classifier":
+            raise ValueError(
+                "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
+                "allowed: null, or inception or dinov2"
+            )
+        return self
 
 
 class Raced(Scored):
@@ -232,15 +220,11 @@ class Raced(Scored):
     race: Race | None = Field(default=None, description="null: no race")
 
     @property
-    def race_recipes(self) -> dict[str, Recipe]:
-        """Recipes of arms, by the keys at which they stand."""
-        race = self.race
-        return {} if race is None else {f"race.arms.{name}": race.recipe_of(name) for name in race.arms}
-
-    @property
     def placed_recipes(self) -> dict[str, Recipe]:
         """Recipes, and those of a race's arms."""
-        return super().placed_recipes | self.race_recipes
+        race = self.race
+        arms = {} if race is None else {f"race.arms.{name}": race.recipe_of(name) for name in race.arms}
+        return super().placed_recipes | arms
 
     @property
     def with_other_batches(self) -> set[str]:
