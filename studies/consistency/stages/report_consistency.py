@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import t as student_t
 
-from studies.consistency.comparison import TRAINED, UNTRAINED, Row
+from studies.consistency.comparison import TRAINED, UNTRAINED, Row, means
+from unequal.comparison.tables import rows_table
 from unequal.files import read_json, read_npz
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, SOFT, log_timesteps, picture_grid
@@ -187,29 +188,18 @@ def tables(found: Results) -> list[Table]:
 
 def pairs_table(found: Results) -> Table:
     """A row a kind of pair."""
-    columns = ("pair", "pairs", "MSE, same noise", "different noise", "found again")
+    rows = [{"pair": RELATIONS[row.pop("relation")]} | row for row in means(found.table["pictures"], "relation")]
     note = "Found again: how often the nearest of the other model's pictures is from the same noise."
-    rows = [
-        (
-            text,
-            str(len(some)),
-            *(f"{mean(some, f'mse_{condition}'):.3g}" for condition in ("same", "other_noise")),
-            f"{100 * mean(some, 'found_again'):.1f} %",
-        )
-        for relation, text in RELATIONS.items()
-        if (some := found.pairs(relation))
-    ]
-    return Table("Kinds of pairs", columns, rows, note)
+    return rows_table("Kinds of pairs", rows, note)
 
 
 def distances_table(found: Results) -> Table:
     """Distance of pictures to the training images."""
     scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
-    nearest = found.table["nearest_training"]
-    rows = [(model_name(name), f"{error:.3g}") for name, error in nearest.items() if name not in scales]
-    references = [(text, f"{nearest[name]:.3g}") for name, text in scales.items()]
+    nearest = found.table["nearest_training"].items()
+    rows = [{"pictures of": scales.get(name, model_name(name)), "MSE": error} for name, error in nearest]
     note = "Pictures much nearer than held-out images are copies of training images."
-    return Table("Distance to the nearest training image", ("pictures of", "MSE"), rows, note, references)
+    return rows_table("Distance to the nearest training image", rows, note)
 
 
 def pictures(figure: Figure, found: Results) -> None:
