@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from commands import done
 from params_files import DELETE, edited
 
 from unequal.cli.main import Stopped
@@ -26,9 +27,9 @@ TINY = Path(__file__).with_name("tiny") / "params.yaml"
 
 def compare(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "unequal", "compare", str(folder), *options]
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    ended = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
 
 
 @pytest.mark.slow
@@ -100,6 +101,20 @@ def test_a_graph_of_the_folders_own_stays(tmp_path: Path) -> None:
     prepare(tmp_path)
     assert graph.read_text(encoding="utf-8") == "stages: {}"
     assert "no_scm = true" in (tmp_path / ".dvc/config").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["alone", "a run begins meanwhile"])
+def test_a_dry_run_leaves_a_folder_as_it_was(started: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def engine(folder: Path, *_: object) -> None:
+        (folder / ".snakemake").mkdir()
+        if started:
+            (folder / "work").mkdir()
+
+    monkeypatch.setattr("unequal.comparison.run.run_engine", engine)
+    (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
+    assert "Nothing was trained" in done("compare", tmp_path, "--dry-run")
+    laid_too = {".dvc", ".dvcignore", ".gitignore", ".snakemake", "dvc.yaml", "work"}
+    assert {one.name for one in tmp_path.iterdir()} == {"params.yaml", *(laid_too if started else ())}
 
 
 def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,6 +46,19 @@ def prepare(folder: Path) -> None:
         make_project(folder, ignored="/dvc.yaml\n")
     else:
         make_project(folder)
+
+
+@contextmanager
+def as_it_was(folder: Path) -> Iterator[None]:
+    """Remove from a folder what a dry run has made there; a run that has begun meanwhile keeps all."""
+    before = set(folder.iterdir())
+    try:
+        yield
+    finally:
+        made = set(folder.iterdir()) - before
+        if not {one.name for one in made} & {"logs", "work"}:
+            for one in made:
+                shutil.rmtree(one) if one.is_dir() else one.unlink()
 
 
 def lay(graph: Path, text: str) -> None:
