@@ -1,16 +1,16 @@
 """Write the run's report: statements, pictures and tables on one page, and tables for README."""
 
 from collections.abc import Callable, Mapping
-from datetime import date
 from functools import partial
 
 from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
-from unequal.pipeline.commit import commit_tags
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.captions import CAPTIONS
+from unequal.report.formatting import today
 from unequal.report.heads import head_wins
 from unequal.report.overview import against_control, overview, recommend, scored, variants_table
 from unequal.report.page import Drawing, Report, publish
@@ -116,16 +116,13 @@ def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]
 
 def facts(found: RunResults, price: float | None) -> str:
     """Data, device, time, date and commit of the run, in a line; with what it cost at a price an hour."""
-    tags = commit_tags()
     minutes = sum(one.seconds for one in found.trainings.values()) / 60
-    commit = tags.get("mlflow.source.git.commit", "")[:8]
-    dirty = " with changes" if tags.get("git.dirty") == "true" else ""
     parts = [
         data_condition(found.data),
         f"{minutes:.3g} minutes of training on {found.base['device']}",
         *([f"{minutes / 60 * price:.3g} at {price:g} an hour"] if price is not None else []),
-        f"{date.today().day} {date.today():%B %Y}",
-        *([f"commit {commit}{dirty}"] if commit else []),
+        today(),
+        *commit_words(),
     ]
     return f"{' · '.join(parts)}."
 

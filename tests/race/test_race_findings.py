@@ -5,14 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from matplotlib.figure import Figure
 
+from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
 from unequal.race.editing import edited, in_a_line, in_lines
 from unequal.race.findings import Standing, findings, recipe_document
 from unequal.race.flags import script_flags
+from unequal.race.page import facts as page_facts
 from unequal.race.params import RaceParams
+from unequal.race.pictures import samples
 from unequal.race.showing import lines
 from unequal.race.standing import Candidate
 from unequal.race.training import with_measured_slots
@@ -127,11 +132,31 @@ def test_show_lists_every_rung_and_what_comes_next() -> None:
     assert "about 40 min of one device by what trainings have taken; to the end at most 1.2 h" in [*lines(timed)][-1]
 
 
+def test_the_page_shows_samples_next_to_the_nearest_training_images(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
+    facts = {"source": "folder", "shape": [3, 8, 8], "split": {"train": [0, 30], "holdout": [30, 40]}}
+    data = PreparedData(images, None, facts, tmp_path)
+    for name in ("uniform_x1_block_200", "min_snr_x2_block_200"):
+        (tmp_path / "confirm").mkdir(exist_ok=True)
+        np.save(tmp_path / "confirm" / f"{name}.npy", images[:16])  # all memorized
+    race = replace(standing(-0.3, -0.31), seconds={"short": (1500.0, 60.0), "whole": (2100.0, 0.0)})
+    drawn = samples(race, tmp_path, data)
+    assert drawn is not None
+    assert "Samples are 0.00 × as far from training images as held-out images are" in drawn.caption
+    drawn.draw(figure := Figure())
+    names = [text.get_text() for axes in figure.axes for text in (axes.yaxis.label, *axes.get_yticklabels())]
+    assert {"uniform", "nearest training image", "held-out images"} <= set(names)
+    line = page_facts(race, data)
+    assert line.startswith("folder, 30 training and 10 held-out images, 8×8×3 values each · 1.0 h of training")
+
+
 @pytest.mark.parametrize(
     ("changes", "schedule", "flags"),
     [
         ({"loss_weight": {"kind": "min_snr", "gamma": 5.0}}, BETAS, "--prediction_type epsilon --snr_gamma 5"),
         ({"loss_weight": {"kind": "min_snr", "gamma": 5.0}}, BETAS, "--min_snr_gamma 5"),
+        ({"prediction": "v_prediction"}, BETAS, "--prediction_type v_prediction\n"),
+        ({"prediction": "v_prediction"}, BETAS, "  fine_tune.py\n--v_parameterization"),
         ({"loss_weight": {"kind": "p2", "gamma": 1.0}}, BETAS, "# diffusers: no script accepts it"),
         (
             # diffusers' scripts count times from the noise end: the mean has the other sign.

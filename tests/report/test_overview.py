@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from unequal.artifacts.figures import Replicas
 from unequal.pipeline.engines import print_summary
-from unequal.report.overview import Recommendation, nearest_images, pareto_front, recommend
+from unequal.report.memorizing import nearest_images
+from unequal.report.overview import Recommendation, pareto_front, recommend
 from unequal.report.results import RunResults, Variant
 from unequal.report.statements import Difference
 from unequal.report.summary import HEAD, summary

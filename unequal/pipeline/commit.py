@@ -29,6 +29,13 @@ def commit_tags() -> dict[str, str]:
     }
 
 
+def commit_words() -> list[str]:
+    """The commit in a few words, with whether code or settings differ from it; empty where there is none."""
+    tags = commit_tags()
+    dirty = " with changes" if tags.get("git.dirty") == "true" else ""
+    return [f"commit {tags['git.commit'][:8]}{dirty}"] if tags else []
+
+
 def committed_settings(root: Path) -> dict[str, Any] | None:
     """The content of params.yaml in HEAD; None where there is no commit, or no such file in it."""
     try:

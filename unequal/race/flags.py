@@ -14,6 +14,11 @@ FAMILIES: dict[tuple[Trainer, bool], tuple[str, ...]] = {
     ("kohya", True): ("sd3", "flux"),
     ("kohya", False): ("sd",),
 }
+#: Scripts predict the noise if nothing else is said.
+PREDICTS_V: dict[Trainer, Flags] = {
+    "diffusers": {"--prediction_type": "v_prediction"},
+    "kohya": {"--v_parameterization": None},
+}
 
 
 def density_flags(recipe: Recipe, shift: float, trainer: Trainer) -> Flags | None:
@@ -61,10 +66,12 @@ def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase
         flags = weight_flags(recipe, trainer)
     if flags is None:
         return [nothing(f"{trainer}: no script accepts it")]
+    if recipe.prediction == "v_prediction":
+        flags = PREDICTS_V[trainer] | flags
     if not flags:
         return [nothing(f"{trainer}: nothing to say; its scripts draw uniform timesteps without a weight")]
-    if not is_flow and trainer == "diffusers":
-        flags = {"--prediction_type": recipe.prediction} | flags
+    if recipe.prediction == "epsilon" and trainer == "diffusers":
+        flags = {"--prediction_type": "epsilon", **flags}
     found = [phrase(trainer, [family], f"{trainer}, {family}", flags) for family in FAMILIES[trainer, is_flow]]
     accepted = [one for one in found if one.scripts]
     return accepted or [nothing(f"{trainer}: no script accepts it")]

@@ -7,7 +7,9 @@ from typing import Any
 
 import yaml
 
+from unequal.data.prepared import PreparedData
 from unequal.files import read_json, write_bytes
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.race.bracket import measured
 from unequal.race.findings import Standing, called, findings, recipe_document, with_chosen_sampling
@@ -15,9 +17,11 @@ from unequal.race.flags import script_flags
 from unequal.race.pictures import drawings
 from unequal.race.plan import SHORT
 from unequal.race.standing import Candidate, means
-from unequal.report.formatting import percent, with_prefix
+from unequal.report.formatting import percent, today, with_prefix
 from unequal.report.page import Report, Table, publish
+from unequal.report.results import data_condition
 from unequal.report.statements import Section, Statement
+from unequal.report.summary import minutes
 from unequal.settings.schedule import Schedule
 from unequal.statistics.verdicts import UNDECIDED
 
@@ -100,7 +104,8 @@ def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
     """Worth of the recipe, length from which on the race pays, and forecasts."""
     lines = []
     if (multiple := found["worth_in_images_of_the_control"]) is not None:
-        lines.append(say("worth", "Worth:", f"the control needs {multiple:.2f} × the images for the same FID."))
+        text = f"by its own slope the control needs {multiple:.3g} × the images for the same FID."
+        lines.append(say("worth", "Worth:", text))
     if (images := found["pays_from_images"]) is not None:
         lines.append(say("pays", "Pays:", f"from a final training of {with_prefix(images)} images on."))
     for one in found["longer_trainings"]:
@@ -122,7 +127,14 @@ def honesty(standing: Standing) -> list[Statement]:
     return lines
 
 
-def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) -> None:
+def facts(standing: Standing, data: PreparedData) -> str:
+    """Data, time, date and commit, in a line."""
+    training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
+    took = f"{minutes(training)} of training, {minutes(scoring)} of scoring"
+    return f"{' · '.join([data_condition(data.facts), took, today(), *commit_words()])}."
+
+
+def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path, data: PreparedData) -> None:
     """Write the page, the findings and the recipe as outputs of a stage."""
     found, again = findings(standing), with_chosen_sampling(standing)
     sections = [Section("Shown, and the best bet", "", shown_and_bet(found, standing))]
@@ -140,6 +152,7 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) 
     report = Report(
         title="Race" if standing.ended else "Race, not yet ended",
         lead=found["sentence"],
+        facts=facts(standing, data),
         tables=[standing_table(standing), cost_table(standing)],
         conditions={
             "δ": f"{standing.race.delta:g} of ln(FID)",
@@ -149,8 +162,8 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path) 
         drawings=[],
         rows={},
         sections=sections,
-        overview=drawings(standing, samples),
-        commands=["unequal race adopt", *flags.splitlines()],
+        overview=drawings(standing, samples, data),
+        commands=["unequal race adopt", *(flags.splitlines() if "--" in flags else [])],
     )
     publish(run, report, "results/race")
     run.metrics("results/race/outcome.json", found)

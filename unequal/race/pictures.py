@@ -1,7 +1,6 @@
 """Pictures of a race: FID over images, a forest plot of the finalists, and samples of control and winner."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
+from unequal.data.prepared import PreparedData
 from unequal.race.bracket import training_name
 from unequal.race.claim import LOOK
 from unequal.race.findings import Standing, called
@@ -20,13 +20,14 @@ from unequal.race.standing import best_of_arms, means
 from unequal.report.drawing import INK, RED, log_scale, picture_grid
 from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, with_prefix
+from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows
 from unequal.report.page import Drawing
 from unequal.statistics.verdicts import LEVEL
 
 #: Colours of arms in the order of the settings: as many as there are shipped arms, so that no two are alike.
 CYCLE = [to_hex(one) for one in matplotlib.colormaps["tab20"].colors]  # type: ignore[attr-defined]
-#: Images in a row of samples.
-SHOWN = 12
+#: Held-out images whose distances from training images are measured.
+HELD_OUT = 64
 
 
 def points(standing: Standing) -> dict[str, dict[float, float]]:
@@ -118,25 +119,35 @@ def forest(standing: Standing) -> Drawing:
     return Drawing("finals", forest_size(len(rows)), draw, "Finals", caption)
 
 
-def samples(standing: Standing, folder: Path) -> Drawing | None:
-    """Samples of control and winner from the same noise."""
+def spread(images: np.ndarray, count: int) -> np.ndarray:
+    """At most so many images, evenly spread over a data set: neighbours may be copies."""
+    return np.array(images[:: max(1, len(images) // count)][:count])
+
+
+def samples(standing: Standing, folder: Path, data: PreparedData) -> Drawing | None:
+    """Samples of control and winner from the same noise, with the winner's nearest training images and real ones."""
     winner, control = standing.pair
     rung = next(one for one in (CONFIRM, FINALS, WHOLE, SHORT) if one in standing.done)
     if winner not in standing.done[rung] or control not in standing.done[rung] or winner == control:
         return None
     block = next(iter(standing.done[rung][winner]))
-    rows: Mapping[str, np.ndarray] = {
-        called(one): np.load(folder / rung / f"{training_name(one, block)}.npy", allow_pickle=False)[:SHOWN]
+    rows: dict[str, np.ndarray] = {
+        called(one): np.load(folder / rung / f"{training_name(one, block)}.npy", allow_pickle=False)
         for one in (control, winner)
     }
     if any(len(one) == 0 for one in rows.values()):
         return None
-    draw = partial(picture_grid, rows=rows)
-    return Drawing("samples", (9.0, 2.2), draw, "Samples", f"From the same noise, seed {block}; not chosen by eye.")
+    further, distance = memorizing_rows(rows[called(winner)], data.train, spread(data.holdout, HELD_OUT))
+    shown = {name: images[:SHOWN] for name, images in (rows | further).items()}
+    caption = (
+        f"Control and winner from the same noise, seed {block}; not chosen by eye. Below: the training image nearest "
+        f"to each of the winner's samples, by mean squared difference. {distance}"
+    )
+    return Drawing("samples", grid_size(len(shown)), partial(picture_grid, rows=shown), "Samples", caption)
 
 
-def drawings(standing: Standing, folder: Path) -> list[Drawing]:
+def drawings(standing: Standing, folder: Path, data: PreparedData) -> list[Drawing]:
     """All pictures for which there are results."""
     finals = [forest(standing)] if standing.has_whole and forest_rows(standing) else []
-    own = samples(standing, folder)
+    own = samples(standing, folder, data)
     return [over_images(standing), *finals, *([] if own is None else [own])]

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from datetime import date
 
 from matplotlib.ticker import EngFormatter
 
@@ -18,6 +19,11 @@ def with_prefix(value: float) -> str:
     whole = rounded == 0 or (rounded.is_integer() and abs(rounded) < 1000)
     places = 0 if whole else 2 - math.floor(math.log10(abs(rounded))) % 3
     return EngFormatter(places=places, sep=" ")(rounded).strip()
+
+
+def today() -> str:
+    """The date as text: 7 May 2026."""
+    return f"{date.today().day} {date.today():%B %Y}"
 
 
 def percent(share: float, sign: bool = False) -> str:

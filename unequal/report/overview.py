@@ -30,15 +30,11 @@ from unequal.report.drawing import (
 )
 from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, plus_minus, signed, with_prefix
+from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows
 from unequal.report.page import Drawing, Table
 from unequal.report.pipeline_tables import reference_rows
 from unequal.report.results import RunResults, Variant
 from unequal.report.statements import Difference
-
-#: Images in a row of the first picture.
-SHOWN = 12
-#: Values of training images that are compared with samples at a time.
-CHUNK = 1 << 24
 
 
 class Recommendation(NamedTuple):
@@ -121,7 +117,7 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
     drawings = [
         Drawing(
             "overview_samples",
-            (10.5, 0.75 * len(rows) + 0.3),
+            grid_size(len(rows)),
             partial(picture_grid, rows=rows),
             "Samples",
             "Every column starts from one noise. Below the model to take: the training image nearest to each of its "
@@ -167,39 +163,9 @@ def forest_row(name: str, difference: Difference) -> ForestRow:
 
 def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
     """Rows of the first picture, and how far samples are from training images, as a sentence."""
-    nearest, distances = nearest_images(found.samples[model], data)
     names = [name for name in dict.fromkeys(["base", control_of(found)]) if name != model]
-    rows = {label(name): found.samples[name][:SHOWN] for name in names}
-    rows |= {label(model): found.samples[model][:SHOWN], "nearest training image": nearest[:SHOWN]}
-    if not len(found.real):
-        return rows, "Without held-out images, memorized images do not show."
-    _, real = nearest_images(found.real, data)
-    ratio = float(np.median(distances) / max(np.median(real), 1e-12))
-    text = f"Samples are {ratio:.2f} × as far from training images as held-out images are; memorized ones are at 0."
-    return rows | {"held-out images": found.real[:SHOWN]}, text
-
-
-def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest image of a data set for each image, and the root of the mean squared difference.
-
-    Args:
-        images: uint8 [n, C, H, W].
-        data: uint8 [N, C, H, W], possibly mapped from disk; read in parts.
-
-    Returns:
-        Images uint8 [n, C, H, W], and distances [n] in values of 0 to 255.
-    """
-    flat = images.reshape(len(images), -1).astype(np.float32)
-    best, index = np.full(len(flat), np.inf, np.float32), np.zeros(len(flat), int)
-    step = max(1, CHUNK // flat.shape[1])
-    for first in range(0, len(data), step):
-        part = data[first : first + step].reshape(-1, flat.shape[1]).astype(np.float32)
-        squared = (flat**2).sum(1)[:, None] - 2 * flat @ part.T + (part**2).sum(1)
-        nearest = squared.argmin(1)
-        smallest = squared[np.arange(len(flat)), nearest]
-        index = np.where(smallest < best, first + nearest, index)
-        best = np.minimum(best, smallest)
-    return np.stack([data[one] for one in index]), np.sqrt(np.maximum(best, 0) / flat.shape[1])
+    further, distance = memorizing_rows(found.samples[model], data, found.real)
+    return {label(name): found.samples[name][:SHOWN] for name in (*names, model)} | further, distance
 
 
 def fid_costs(figure: Figure, found: RunResults) -> None:

@@ -1,5 +1,6 @@
 """The page of a race, its findings, and the recipe to paste."""
 
+from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, seconds_of
@@ -20,6 +21,7 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, after: str) -> None:
     """Write the page."""
+    data = PreparedData.open(run.input("artifacts/data"))
     last = run.input(after)
     done, race = read_done(last), settings.race
     run.input("results/race/measured")
@@ -27,7 +29,7 @@ def main(run: Run, settings: Settings, after: str) -> None:
     seconds = seconds_of(race, done, run.input("results/race/trainings"), run.input("results/race/seconds"))
     ended, slots = read_json(last)["next"] is None, measured_slots(race)
     standing = Standing(race, done, ended, seconds, chosen_sampling(race, done), slots)
-    write_page(run, standing, settings.schedule, samples)
+    write_page(run, standing, settings.schedule, samples, data)
 
 
 if __name__ == "__main__":

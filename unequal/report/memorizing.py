@@ -1,0 +1,54 @@
+"""Samples next to their nearest training images and to held-out images, by which memorized images show."""
+
+import numpy as np
+
+#: Images in a row of a picture.
+SHOWN = 12
+#: Values of training images that are compared with samples at a time.
+CHUNK = 1 << 24
+
+
+def grid_size(rows: int) -> tuple[float, float]:
+    """Inches of a picture of so many rows."""
+    return 10.5, 0.75 * rows + 0.3
+
+
+def memorizing_rows(samples: np.ndarray, data: np.ndarray, held_out: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
+    """Rows below a model's samples, and how far these are from training images, as a sentence.
+
+    Args:
+        samples: uint8 [n, C, H, W].
+        data: training images, uint8 [N, C, H, W].
+        held_out: images that no training sees, uint8 [m, C, H, W]; there may be none.
+    """
+    nearest, distances = nearest_images(samples, data)
+    rows = {"nearest training image": nearest[:SHOWN]}
+    if not len(held_out):
+        return rows, "Without held-out images, memorized images do not show."
+    _, real = nearest_images(held_out, data)
+    ratio = float(np.median(distances) / max(np.median(real), 1e-12))
+    text = f"Samples are {ratio:.2f} × as far from training images as held-out images are; memorized ones are at 0."
+    return rows | {"held-out images": held_out[:SHOWN]}, text
+
+
+def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest image of a data set for each image, and the root of the mean squared difference.
+
+    Args:
+        images: uint8 [n, C, H, W].
+        data: uint8 [N, C, H, W], possibly mapped from disk; read in parts.
+
+    Returns:
+        Images uint8 [n, C, H, W], and distances [n] in values of 0 to 255.
+    """
+    flat = images.reshape(len(images), -1).astype(np.float32)
+    best, index = np.full(len(flat), np.inf, np.float32), np.zeros(len(flat), int)
+    step = max(1, CHUNK // flat.shape[1])
+    for first in range(0, len(data), step):
+        part = data[first : first + step].reshape(-1, flat.shape[1]).astype(np.float32)
+        squared = (flat**2).sum(1)[:, None] - 2 * flat @ part.T + (part**2).sum(1)
+        nearest = squared.argmin(1)
+        smallest = squared[np.arange(len(flat)), nearest]
+        index = np.where(smallest < best, first + nearest, index)
+        best = np.minimum(best, smallest)
+    return np.stack([data[one] for one in index]), np.sqrt(np.maximum(best, 0) / flat.shape[1])
