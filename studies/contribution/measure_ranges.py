@@ -148,21 +148,33 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Measure what ranges of timesteps contribute to an arm's enlarged images."""
-    data, chosen = PreparedData.open(run.input("artifacts/data")), settings.study
+    data = PreparedData.open(run.input("artifacts/data"))
     model = Ensemble.load(run.input(f"artifacts/models/{arm}/block_{block}"), run.device)
-    condition = model.record.spec.condition
+    runs = measured_runs(model, data, settings, torch_seed(settings.seed, block), arm)
+    run.metrics(f"results/ranges/{arm}/block_{block}.json", {"arm": arm, "block": block, "runs": runs})
+
+
+def measured_runs(
+    model: Ensemble, data: PreparedData, settings: Settings, seed: int, name: str
+) -> list[dict[str, Any]]:
+    """Quality of the enlarged images of each run, a row a run.
+
+    Raises:
+        UserError: the model enlarges no colour images, or images are missing; the message begins with `name`.
+    """
+    chosen, condition = settings.study, model.record.spec.condition
     if not isinstance(condition, LowResolution):
-        raise UserError(f"{arm}: {condition.title}; allowed: one of super-resolution (network.condition)")
+        raise UserError(f"{name}: {condition.title}; allowed: one of super-resolution (network.condition)")
     if model.record.spec.space.channels != 3:
-        raise UserError(f"{arm}: images of {model.record.spec.space.channels} channels have no hue; allowed: 3")
+        raise UserError(f"{name}: images of {model.record.spec.space.channels} channels have no hue; allowed: 3")
     if chosen.images > len(data.holdout):
         raise UserError(f"study.images: {chosen.images}; allowed: at most the {len(data.holdout)} held-out images")
     originals, ids = tensor_of(data.holdout[: chosen.images]), range(chosen.images)
-    ranges, seed = chosen.of(model.schedule.timesteps), torch_seed(settings.seed, block)
+    ranges = chosen.of(model.schedule.timesteps)
     held_out = data.holdout_labels if condition.takes_labels_of_images else None
     labels = None if held_out is None else held_out[: chosen.images]
-    truth = to_model_range(originals).to(run.device)
-    error = noise_of(truth.shape[1:], ids, seed, Stream.PROFILE_NOISE, device=run.device)
+    truth = to_model_range(originals).to(model.device)
+    error = noise_of(truth.shape[1:], ids, seed, Stream.PROFILE_NOISE, device=model.device)
     samples = changed_samples(
         model.predictor(True, model.condition(ids, originals, seed, labels)),
         truth,
@@ -179,10 +191,10 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     ]
     both = {
         "bilinear": blurred(truth, condition.super_resolution_factor),
-        "mean": mean_of_samples(model, originals, settings, seed, labels).to(run.device),
+        "mean": mean_of_samples(model, originals, settings, seed, labels).to(model.device),
     }
     first = [{"run": kind, "range": None} | quality(images, truth) for kind, images in both.items()]
-    run.metrics(f"results/ranges/{arm}/block_{block}.json", {"arm": arm, "block": block, "runs": [*first, *rows]})
+    return [*first, *rows]
 
 
 if __name__ == "__main__":

@@ -261,12 +261,14 @@ def test_estimate_names_parameters_on_disk_and_a_step() -> None:
     assert f"{sum(limits) * 163.985:.0f} k" in line
 
 
-def test_estimate_prices_a_table_of_paper_3_in_latents_too() -> None:
+def test_estimate_prices_a_table_of_paper_3_in_latents_too(capsys: pytest.CaptureFixture) -> None:
     params = read_params(ROOT / "studies/latent/ffhq256-ldm.yaml")
     with torch.device("meta"):
         net = network_of(params)
     works = {work.name: work for work in estimate.workload(params, net)}
     assert {"train_mixed", "finetune_slots", estimate.REPEATED}.isdisjoint(works)
+    estimate.print_table(list(works.values()), estimate.Rates({"bf16": 1e9}, 1e9), "bf16", 1.0)
+    assert "train_mixed" not in capsys.readouterr().out
     # 30 k and 10 k steps a group; the mean of the limits over groups is 0.775.
     assert works["finetune_groups"].training == pytest.approx(3 * 0.775 * works["finetune_unpruned"].training, rel=1e-6)
 

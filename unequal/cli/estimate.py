@@ -44,8 +44,8 @@ NOTES = """\
 On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
 is trained, {state:.1f} MB of resumable state as well.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
-Times are measured without torch.compile, on a few images; those of training in the precision that is chosen.
-train_mixed is paper 1's network with three heads, for noise, velocity and image, whose answers are mixed."""
+Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
+MIXED = "train_mixed is paper 1's network with three heads, for noise, velocity and image, whose answers are mixed."
 #: Copies of the weights in training: themselves, gradients, average, two moments, what the optimizer has in hand.
 TRAINED_COPIES = 6
 MEMORY = "Memory: a training takes about {}B in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
@@ -253,7 +253,7 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
     say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}")
     notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6)
-    say(*notes.split("\n"))
+    say(*notes.split("\n"), *([MIXED] if any(work.name == "train_mixed" for work in works) else []))
 
 
 def parameters_lines(params: ExpertParams, net: nn.Module) -> str:

@@ -177,6 +177,14 @@ def last_line(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] if path.exists() else ""
 
 
+def next_command(folder: Path, pilot: bool) -> str:
+    """The command that follows a dry run: the pilot's, as long as its choices are missing."""
+    section = read_yaml(folder / PARAMS).get("pilot")
+    if pilot or not isinstance(section, dict) or section.get("chosen"):
+        return "the same command without --dry-run"
+    return "--pilot in the place of --dry-run; its choices go into pilot.chosen"
+
+
 def pilot_lines(pilot: Mapping[str, Any]) -> list[str]:
     """The judgement of a pilot, as text."""
     heads = " ".join(f"{head:>8}" for head in ("δ", "visible", "needed", "sd", "≤"))

@@ -10,11 +10,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 from diffusers.models.unets.unet_2d import UNet2DModel
-from specs import low_resolution
+from specs import labelled_low_resolution, low_resolution
 from stage_project import write_params
 from torch import Tensor
 
-from studies.contribution.measure_ranges import Ranges, changed_samples, chroma, hue_deviation, main, quality
+from studies.contribution import measure_model
+from studies.contribution.measure_ranges import Ranges, Settings, changed_samples, chroma, hue_deviation, main, quality
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -120,9 +121,37 @@ def test_the_stage_measures_every_run_of_a_model(
         assert refused.exit_code and said in refused.output + str(refused.exception or "")
 
 
-def write_data(folder: Path) -> None:
-    """Six colour images of 8 × 8 pixels, of which three are held out."""
+def test_a_trained_upsampler_of_classes_is_measured_by_the_study_s_settings(
+    project: Path,
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., ModelRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Settings.read(measure_model.PARAMS).study.ranges[0] == (1, 500)
+    study = {"images": 12, "samples": 3, "ranges": [[1, 10], [25, 50]], "injected": 8.0}
+    write_params(seed=0, sampling=SAMPLING, study=study)
+    monkeypatch.setattr(measure_model, "PARAMS", Path("params.yaml"))
+    condition = labelled_low_resolution(2, 3)
+    net = tiny_net(channels=3, condition=condition)
+    save_model(Path("base"), net, make_record(net, channels=3, condition=condition))
+    write_data(Path("artifacts/data"), labels=3)
+    result = CliRunner().invoke(measure_model.main, ["base"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(Path("results/ranges.json").read_text())
+    # Bilinear enlargement, the mean of samples, one sample, and two ranges in two ways.
+    assert (found["images"], len(found["runs"])) == (2, 7)
+    assert all(math.isfinite(one["psnr"]) for one in found["runs"])
+    assert "true x0 in [1, 10]: PSNR in dB" in result.output
+    write_data(Path("plain"), labels=None)
+    refused = CliRunner().invoke(measure_model.main, ["base", "--data", "plain"])
+    assert refused.exit_code == 1 and "needs a low-resolution image and its label" in refused.output
+
+
+def write_data(folder: Path, labels: int | None = None) -> None:
+    """Six colour images of 8 × 8 pixels, of which three are held out, of so many classes in turn."""
     folder.mkdir(parents=True)
     np.save(folder / "images.npy", np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
-    facts = {"n": 6, "shape": [3, 8, 8], "range": [0, 255], "source": "made-up", "labels": None}
+    if labels is not None:
+        np.save(folder / "labels.npy", np.arange(6) % labels)
+    facts = {"n": 6, "shape": [3, 8, 8], "range": [0, 255], "source": "made-up", "labels": labels}
     write_json(folder / "facts.json", facts | {"sha256": "0" * 64, "split": {"train": [0, 3], "holdout": [3, 6]}})
