@@ -17,11 +17,10 @@ from unequal.race.flags import script_flags
 from unequal.race.pictures import drawings
 from unequal.race.plan import SHORT
 from unequal.race.standing import Candidate, means
-from unequal.report.formatting import percent, today, with_prefix
+from unequal.report.formatting import duration, percent, today, with_prefix
 from unequal.report.page import Report, Table, publish
 from unequal.report.results import data_condition
 from unequal.report.statements import Section, Statement
-from unequal.report.summary import minutes
 from unequal.settings.schedule import Schedule
 from unequal.statistics.verdicts import UNDECIDED
 
@@ -130,7 +129,7 @@ def honesty(standing: Standing) -> list[Statement]:
 def facts(standing: Standing, data: PreparedData) -> str:
     """Data, time, date and commit, in a line."""
     training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
-    took = f"{minutes(training)} of training, {minutes(scoring)} of scoring"
+    took = f"{duration(training)} of training, {duration(scoring)} of scoring"
     return f"{' · '.join([data_condition(data.facts), took, today(), *commit_words()])}."
 
 
@@ -163,7 +162,10 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path, 
         rows={},
         sections=sections,
         overview=drawings(standing, samples, data),
-        commands=["unequal race adopt", *(flags.splitlines() if "--" in flags else [])],
+        commands=[
+            "unequal race adopt",
+            *([f"# flags for scripts of diffusers or kohya: {RECIPE}"] if "--" in flags else []),
+        ],
     )
     publish(run, report, "results/race")
     run.metrics("results/race/outcome.json", found)

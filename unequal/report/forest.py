@@ -161,5 +161,5 @@ def percent_ticks(limit: float, count: int = 6) -> np.ndarray:
         step = 1 + most // max(1, count // 2)
         powers = np.arange(step, most + 1, step)
         return 2.0 ** np.concatenate([-powers[::-1], [0], powers]) - 1
-    marks = MaxNLocator(count, steps=[1, 2, 5, 10]).tick_values(np.expm1(-limit), np.expm1(limit))
+    marks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(np.expm1(-limit), np.expm1(limit))
     return np.asarray([mark for mark in marks if mark > -1 and abs(np.log1p(mark)) <= limit])

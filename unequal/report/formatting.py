@@ -26,6 +26,14 @@ def today() -> str:
     return f"{date.today().day} {date.today():%B %Y}"
 
 
+def duration(seconds: float) -> str:
+    """Seconds as text, in seconds, minutes or hours."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def percent(share: float, sign: bool = False) -> str:
     """A share of 1 in per cent, to three digits, at most two of them decimals."""
     text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 
 from unequal.errors import say
-from unequal.report.formatting import plus_minus, with_prefix
+from unequal.report.formatting import duration, plus_minus, with_prefix
 from unequal.report.overview import Recommendation, control_of
 from unequal.report.results import RunResults
 
@@ -35,19 +35,11 @@ def summary(found: RunResults, best: Recommendation, wall: float | None) -> Iter
     flops, seen = with_prefix(chosen.training_flops), with_prefix(chosen.images_seen)
     yield f"  FID:    {fids[0]}; control ({control.name}) {fids[1]}; real images {fids[2]}"
     yield f"  cost:   {flops} FLOPs of training; {seen} images seen"
-    took = "" if wall is None else f"; this command took {minutes(wall)}"
-    yield f"  time:   {minutes(training)} of training{took}"
+    took = "" if wall is None else f"; this command took {duration(wall)}"
+    yield f"  time:   {duration(training)} of training{took}"
     yield "  next:   open results/report.html"
     yield f"          unequal sample {best.model} --count 64 --grid"
     yield f"          unequal export {best.model} my-{best.model.replace('_', '-')}"
-
-
-def minutes(seconds: float) -> str:
-    """Seconds, minutes or hours."""
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def engine_seconds() -> float | None:
