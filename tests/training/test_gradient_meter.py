@@ -21,8 +21,7 @@ from unequal.settings.recipe import Conflicts, MeasuredGradients, Recipe
 from unequal.timesteps.partition import Affinity, Partition, TimestepRange, equal_log_snr, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
-from unequal.training.checkpoint import moments
-from unequal.training.gradient_meter import AdamMeter, GradientMeter, adam_scales, affinity_of, squared_norms_in_both
+from unequal.training.gradient_meter import GradientMeter, affinity_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.objectives import Losses, Objective, OverUncertainty, SingleHead
 from unequal.training.results import write_results
@@ -68,54 +67,6 @@ def test_lengths_and_means_are_of_the_same_loss(meter: Callable) -> None:
     gradient = torch.autograd.grad(OBJECTIVE(one.net, batch).weighted.mean(), list(one.net.parameters()))
     square = float(sum(part.double().square().sum() for part in gradient))
     assert moments.products[0, 0] == pytest.approx(square, rel=0.2)
-
-
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-
-
-def loss_of(net: nn.Module, seed: int) -> torch.Tensor:
-    return net(torch.randn(4, 3, generator=torch.Generator().manual_seed(seed))).square().mean()
-
-
-def test_the_square_of_the_scales_is_what_pytorchs_adam_multiplies_gradients_by() -> None:
-    net = network()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, betas=(0.0, 0.9), weight_decay=0.0)
-    for step in range(5):
-        before = [one.detach().clone() for one in net.parameters()]
-        optimizer.zero_grad()
-        loss_of(net, step).backward()
-        optimizer.step()
-    scales = adam_scales(net, moments(optimizer, net), 0.9)
-    for old, new, scale in zip(before, net.parameters(), scales, strict=True):
-        torch.testing.assert_close(new.detach() - old, -1e-3 * scale**2 * new.grad, rtol=1e-3, atol=1e-7)
-
-
-def test_a_training_without_second_moments_is_refused() -> None:
-    with pytest.raises(UserError, match=r"no second moment of 0\.weight; allowed: optimizer adamw"):
-        adam_scales(network(), {}, 0.9)
-
-
-def test_lengths_are_those_of_scaled_gradients() -> None:
-    net = network()
-    parameters = list(net.parameters())
-    scales = [torch.rand(one.shape, generator=torch.Generator().manual_seed(0)) for one in parameters]
-    found = squared_norms_in_both((loss_of(net, seed) for seed in (1, 2)), parameters, scales)
-    for column, seed in zip(found.T, (1, 2), strict=True):
-        gradient = torch.autograd.grad(loss_of(net, seed), parameters)
-        plain = sum(part.double().square().sum() for part in gradient)
-        scaled = sum((part * scale).double().square().sum() for part, scale in zip(gradient, scales, strict=True))
-        torch.testing.assert_close(column, torch.stack([plain, scaled]))
-
-
-def test_both_metrics_are_of_the_draws_of_the_plain_meter(meter: Callable) -> None:
-    one = meter()
-    found = AdamMeter(one, tuple(torch.full_like(each, 2.0) for each in one.net.parameters())).samples(CELLS)
-    plain = one.sample(CELLS)
-    for metric, factor in (("raw", 1), ("adam", 4)):
-        np.testing.assert_allclose(found[metric].squares, factor * plain.squares, rtol=1e-6)
-        np.testing.assert_allclose(found[metric].products, factor * plain.products, rtol=1e-6)
 
 
 SCHEDULE = NoiseSchedule.linear(50)
