@@ -85,8 +85,9 @@ def test_a_search_by_conversation_is_whole_and_is_replayed(here: Here, kind: str
     ]
     costs = decision.figures["language_model"]
     assert (costs["rounds"], costs["requests"]) == (2, 6)
-    # The request that was refused for its haste has no tokens, so no sum is known.
-    assert costs["prompt_tokens_a_round"] is None and costs["seconds_a_round"] > 0
+    # Five of six requests were answered; the one that was refused for its haste cost nothing.
+    assert (costs["prompt_tokens_a_round"], costs["completion_tokens_a_round"]) == (5 * 1500 / 2, 5 * 200 / 2)
+    assert costs["usd_a_round"] == pytest.approx(5 * (1500 * 2 + 200 * 10) / 1e6 / 2) and costs["seconds_a_round"] > 0
     # Each complaint is sent with the next request, and the bank with the next round.
     assert ["was refused" in prompt for prompt in chat.prompts] == [False, True, True, False, True, True]
     assert [prompt.count('"loss"') for prompt in chat.prompts] == [0, 0, 0, 2, 2, 2]

@@ -342,6 +342,7 @@ def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> 
     """Answers that do not begin, and answers that do not end."""
     with serving([reply, sound(evaluator, 0.1, 0.2)]) as chat:
         assert len(model(chat, evaluator, timeout_s=0.6).propose(1, [])) == 2
+    assert RequestLog(Path()).requests[0].prompt_tokens is None, "it may have cost some"
     with serving([reply]) as chat:
         found = line_of(model(chat, evaluator, timeout_s=0.1, attempts=2).propose, 1, [], kind=Unanswered)
     assert found.endswith("no sound answer in 2 attempts, at last: no answer within 0.1 s")

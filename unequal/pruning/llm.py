@@ -54,6 +54,10 @@ class Unreachable(Failed):
     """Nobody answers at the address."""
 
 
+class Late(Failed):
+    """No answer in time; how many tokens it took is not known, where other failures take none."""
+
+
 class LanguageModel:
     """Asks a model for the schemes of a round.
 
@@ -101,15 +105,19 @@ class LanguageModel:
 
     def attempt(self, round_: int, attempt: int, prompt: str) -> list[dict[str, float]]:
         """The schemes in the answer to one request, which is logged whatever comes of it. Raises as `ask` does."""
-        began, completion, outcome = time.monotonic(), None, "taken"
+        began, outcome = time.monotonic(), "taken"
+        sent: int | None = None
+        got: int | None = None
         try:
             completion = self.ask(prompt)
+            sent, got = completion.tokens
             return schemes_in(completion.text(), self.answer)
         except Exception as error:
             outcome = self.quoted(error)
+            if isinstance(error, Failed) and not isinstance(error, Late):
+                sent = got = 0
             raise
         finally:
-            sent, got = completion.tokens if completion else (None, None)
             request = LoggedRequest(
                 round=round_,
                 attempt=attempt,
@@ -155,7 +163,7 @@ class LanguageModel:
                 body = within(self.settings.timeout_s, lambda: self.received(client, prompt, deadline))
                 return completion_in(body)
         except (openai.APITimeoutError, TimeoutError):
-            raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
+            raise Late(f"no answer within {self.settings.timeout_s:g} s") from None
         except openai.APIConnectionError as error:  # some versions wrap what a hook raises
             raise self.connection_error(error.__cause__ or error) from None
         except Exception as error:

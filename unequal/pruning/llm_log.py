@@ -21,7 +21,7 @@ SUMMED = ("seconds", "prompt_tokens", "completion_tokens", "usd")
 
 
 class LoggedRequest(BaseModel):
-    """One request; tokens are None where the endpoint does not say, `usd` also where no price is set."""
+    """One request; tokens are None where nobody says, `usd` also where no price is set, and 0 where it failed."""
 
     round: NonNegativeInt
     attempt: NonNegativeInt
