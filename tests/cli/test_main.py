@@ -30,6 +30,17 @@ def test_help_of_all_commands_loads_no_heavy_library():
     assert ended.stdout.count("Usage: unequal") == 1 + len(SUBCOMMANDS)
 
 
+def test_a_check_of_a_small_network_loads_neither_compiler_nor_engines():
+    """Each of these takes from a tenth of a second to two."""
+    heavy = {"dvc", "mlflow", "optuna", "pandas", "scipy.stats", "sklearn", "sympy", "torchvision", "transformers"}
+    heavy |= {"matplotlib.pyplot", "torch._dynamo", "triton.runtime"}
+    program = f"import sys\nfrom unequal.cli.main import run\nrun(['check'])\nprint(sorted({heavy} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    *lines, loaded = ended.stdout.splitlines()
+    assert lines[1] == "params.yaml: sound" and lines[3].startswith("cost: 164 k parameters")
+    assert loaded == "[]"
+
+
 def test_the_list_of_commands_and_their_own_help_agree():
     listed = done("--help")
     for name in SUBCOMMANDS:

@@ -237,17 +237,17 @@ def test_what_a_published_file_shares_with_a_work_directory_is_not_freed(project
 
 def test_estimate_counts_every_stage_and_the_flops_of_training():
     params = Params.read(ROOT / "params.yaml")
-    net = build_network(params.network, base_spec(params))
-    works = {work.name: work for work in estimate.workload(params, net)}
+    cost = count_cost(build_network(params.network, base_spec(params)))
+    works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
     assert works["profile_floor"].forward == 2 * 1000 * 16 * 1617 * 64  # draws × training images × values, twice
     assert sum(work.instances for work in works.values()) == len([one for one in instances() if one.folder == Path()])
     # 3 × multiply–accumulates of the network × images
-    assert works["train_base"].training == 3 * count_cost(net).macs * params.recipes["base"].images
+    assert works["train_base"].training == 3 * cost.macs * params.recipes["base"].images
     assert works["finetune_groups"].training < works["finetune_unpruned"].training
     assert works["finetune_unpruned"].training == works["train_recipe longer"].training
     # Two methods' schemes and two rounds of three, and as many random ones, each tried on 512 images by networks within
     # the groups' limits.
-    assert 0.5 < works["prune"].forward / (4 * 2 * 8 * 512 * count_cost(net).macs) < 1
+    assert 0.5 < works["prune"].forward / (4 * 2 * 8 * 512 * cost.macs) < 1
     assert works["prune"].training == 0
 
 
@@ -264,8 +264,8 @@ def test_estimate_names_parameters_on_disk_and_a_step() -> None:
 def test_estimate_prices_a_table_of_paper_3_in_latents_too(capsys: pytest.CaptureFixture) -> None:
     params = read_params(ROOT / "studies/latent/ffhq256-ldm.yaml")
     with torch.device("meta"):
-        net = network_of(params)
-    works = {work.name: work for work in estimate.workload(params, net)}
+        cost = count_cost(network_of(params))
+    works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
     assert {"train_mixed", "finetune_slots", estimate.REPEATED}.isdisjoint(works)
     estimate.print_table(list(works.values()), estimate.Rates({"bf16": 1e9}, 1e9), "bf16", 1.0)
     assert "train_mixed" not in capsys.readouterr().out

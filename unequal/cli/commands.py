@@ -27,15 +27,17 @@ def check(params_file: Path) -> None:
     """
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.pipeline.params_files import check_params
+    from unequal.processes import threads
     from unequal.settings.params import ExpertParams
 
-    params = check_params(params_file)
-    say(f"{params_file}: sound")
-    if isinstance(params, ExpertParams) and params.network.pretrained is None:
-        from unequal.cli.estimate import data_line, extent
+    with threads(1):  # one image is too little to share
+        params = check_params(params_file)
+        say(f"{params_file}: sound")
+        if isinstance(params, ExpertParams) and params.network.pretrained is None:
+            from unequal.cli.estimate import data_line, extent
 
-        say(data_line(params))
-        say(f"cost: {extent(params)}", f"  time: `unequal estimate {params_file}` measures it here")
+            say(data_line(params))
+            say(f"cost: {extent(params)}", f"  time: `unequal estimate {params_file}` measures it here")
 
 
 @click.command()

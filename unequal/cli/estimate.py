@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from unequal.cli.architecture import Limits, network_of
+from unequal.cli.architecture import Limits, network_of, spec_of
 from unequal.cli.machine import busy, recommended_threads
 from unequal.data.preparation import loaded
 from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
-from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
+from unequal.models.backbones.backbone import backbone_of, build_outline, count_cost, layer_macs, training_flops
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
@@ -70,18 +70,23 @@ class Work:
         return computing + self.instances * start
 
 
-def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
-    """Work of each kind of stage. Mixed and pruned networks are counted as the base and its limits."""
-    cost = count_cost(net)
+def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
+    """Work of each kind of stage. Mixed and pruned networks are counted as the base and its limits.
+
+    Args:
+        params: the settings.
+        macs: multiply–accumulates of the base for one image, without attention's products.
+        parameters: of the base.
+    """
     groups = Limits.of(params.schedule, params.groups)
     limits = [group.limit_ratio for group in groups.groups]
     recipes = params.recipes
 
     def trained(name: str, recipe: str, shares: list[float], *, pruned: bool = False) -> Work:
         images = (recipes[recipe].for_pruned() if pruned else recipes[recipe]).images
-        macs = sum(training_flops(round(cost.macs * share), images) for share in shares)
-        drawn = (params.training.pictures or 0) * COUNT * STEPS * cost.macs * sum(shares)
-        return Work(name, len(shares), macs, drawn, weights=round(cost.parameters * sum(shares)))
+        training = sum(training_flops(round(macs * share), images) for share in shares)
+        drawn = (params.training.pictures or 0) * COUNT * STEPS * macs * sum(shares)
+        return Work(name, len(shares), training, drawn, weights=round(parameters * sum(shares)))
 
     count = len(limits)
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
@@ -99,12 +104,12 @@ def workload(params: ExpertParams, net: nn.Module) -> list[Work]:
         *([trained("train_mixed", "mixed", [1.0])] if "mixed" in recipes else []),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.finetune_recipes),
         *([trained("finetune_slots", "slot", [1.0] * len(params.slots.finetune))] if "slot" in recipes else []),
-        pruned(params.pruning["expert"], [cost.macs * limit for limit in limits]),
+        pruned(params.pruning["expert"], [macs * limit for limit in limits]),
         trained("finetune_unpruned", "expert", [1.0] * count),
         trained("finetune_groups", "expert", limits, pruned=True),
         floor_work(params),
-        Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
-        Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
+        Work("profile_loss", len(params.profiled_models), forward=profiled * macs),
+        Work("evaluate_fid", len(params.variants), forward=sampled * macs),
     ]
     return [*once, *([repeated(once, params.replicas - 1)] if isinstance(params, Params) else [])]
 
@@ -334,7 +339,8 @@ def extent(params: ExpertParams) -> str:
     """A line on what the run of a params file takes on any machine. Raises UserError."""
     net = network_of(params)
     parameters = sum(one.numel() for one in net.parameters())
-    macs = sum(one.training + one.forward for one in workload(params, net))
+    works = workload(params, layer_macs(build_outline(params.network, spec_of(params))), parameters)
+    macs = sum(one.training + one.forward for one in works)
     return (
         f"{with_prefix(parameters)} parameters; the base sees {params.recipes['base'].images:,} images; "
         f"{with_prefix(macs)} FLOPs for all stages; {with_prefix(training_memory(params, net))}B for a training in fp32"
@@ -344,7 +350,8 @@ def extent(params: ExpertParams) -> str:
 def brief(params: ExpertParams) -> str:
     """A line on how long the run of a params file takes on this machine. Raises UserError."""
     net, device = network_of(params), device_of(params)
-    params, works = on_device(params, device), workload(params, net)
+    cost = count_cost(net)
+    params, works = on_device(params, device), workload(params, cost.macs, cost.parameters)
     measured, start = measured_rates(params, net, device), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     base = next(work for work in works if work.name == "train_base")
@@ -372,7 +379,8 @@ def report(params_file: Path, compiled: bool) -> None:
     if not isinstance(params, ExpertParams):
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
     net, device = network_of(params), device_of(params)
-    params, works = on_device(params, device), workload(params, net)
+    cost = count_cost(net)
+    params, works = on_device(params, device), workload(params, cost.macs, cost.parameters)
     measured = measured_rates(params, net, device, True, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
     say(passes_line(params), *parameters_lines(params, net).split("\n"))

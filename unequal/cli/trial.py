@@ -83,15 +83,17 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
     """
     from unequal.cli.architecture import network_of
     from unequal.cli.estimate import device_of, measured_rates, on_device, start_seconds, workload
+    from unequal.models.backbones.backbone import count_cost
 
     document = shrunk(document, file)
     params = read(document, file)
     net, params = network_of(params), on_device(params, device_of(params))
+    cost = count_cost(net)
     measured, start = measured_rates(params, net, device_of(params)), start_seconds()
     seconds, candidate = 0.0, document
     for share in SHARES:
         candidate = with_budgets(document, share, file)
-        works = workload(read(candidate, file), net)
+        works = workload(read(candidate, file), cost.macs, cost.parameters)
         seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
         if seconds <= limit:
             break

@@ -20,10 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.models.backbones.backbone import backbone_of
+from unequal.models.backbones.backbone import Weighted, positions_of
 from unequal.models.pruned import Block, PrunableLayer, prunable_kind_of
 
-Weighted = nn.Conv2d | nn.Linear
 #: One dependency group of torch-pruning → importance of each channel of its root, [channels].
 Importance = Callable[[Any], Tensor]
 #: Block → share of its units that goes, from 0 (none) to 1 (all that can).
@@ -59,21 +58,6 @@ class Anatomy:
     def _weights(self, removed: np.ndarray) -> np.ndarray:
         outputs, inputs = self._shape - self._shares @ removed
         return self._areas * outputs * inputs
-
-
-def positions_of(net: nn.Module) -> dict[Weighted, int]:
-    """Number of applications of each convolution and linear layer to one image: at every pixel, or once."""
-    found: dict[Weighted, int] = {}
-
-    def count(module: Weighted, _: Any, output: Tensor) -> None:
-        found[module] = found.get(module, 0) + output.numel() // module.weight.shape[0]
-
-    hooks = [one.register_forward_hook(count) for one in net.modules() if isinstance(one, Weighted)]
-    with torch.no_grad():
-        net(*backbone_of(net).example_inputs(net))
-    for hook in hooks:
-        hook.remove()
-    return found
 
 
 def shares(layers: Sequence[PrunableLayer], modules: list[Weighted]) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import build_network
+from unequal.models.backbones.backbone import build_outline
 from unequal.models.spec import ModelSpec, Space
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import removed_channels
@@ -38,9 +38,7 @@ def least_share(params: Core) -> float:
     spec = ModelSpec.of(
         params.network, params.schedule, params.recipes["base"].prediction, Space(channels=channels, size=size)
     )
-    with torch.device("meta"):  # shapes alone, whatever the size of the network
-        net = build_network(params.network, spec)
-    anatomy = Anatomy(net)
+    anatomy = Anatomy(build_outline(params.network, spec))
     spare = units_by(lambda group: torch.zeros(len(group[0].idxs)), anatomy)
     none = np.zeros(len(anatomy.layers), dtype=np.int64)
     return anatomy.macs(removed_channels(anatomy, spare)) / anatomy.macs(none)

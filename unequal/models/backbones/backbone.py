@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils.flop_counter import FlopCounterMode
 
 from unequal.errors import UserError
 from unequal.models.spec import ModelSpec
@@ -131,6 +130,16 @@ def build_network(network: Network, spec: ModelSpec) -> nn.Module:
     return backbone_named(network.kind).build(network, spec)
 
 
+def build_outline(network: Network, spec: ModelSpec) -> nn.Module:
+    """A network to trace and to count; a large one has shapes alone, without memory for weights.
+
+    Passes on `meta` make PyTorch import its compiler, which takes longer than a pass of a small network on the CPU.
+    """
+    with torch.device("meta"):
+        net = build_network(network, spec)
+    return build_network(network, spec) if sum(one.numel() for one in net.parameters()) <= SMALL else net
+
+
 def load_pretrained(network: Network, spec: ModelSpec) -> nn.Module:
     """The trained network that the settings name; see `Backbone.load_pretrained`."""
     return backbone_named(network.kind).load_pretrained(network, spec)
@@ -145,7 +154,12 @@ def take_over(network: Network, spec: ModelSpec) -> nn.Module:
 
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
+#: Most parameters of a network whose outline is on the CPU.
+SMALL = 1_000_000
 ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
+
+
+Weighted = nn.Conv2d | nn.Linear
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,8 @@ class Cost:
 
 def count_cost(net: nn.Module) -> Cost:
     """Count one forward pass of one image, by shapes alone: weights do not matter, and nothing is computed."""
+    from torch.utils.flop_counter import FlopCounterMode  # imports Triton
+
     shapes = {name: one.to("meta") for name, one in (*net.named_parameters(), *net.named_buffers())}
     inputs = tuple(one.to("meta") for one in backbone_of(net).example_inputs(net))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -175,6 +191,26 @@ def count_cost(net: nn.Module) -> Cost:
 def attention_in(counts: Mapping[Any, int]) -> int:
     """Operations of products that are attention's by their operator, of operator → operations."""
     return sum(count for operator, count in counts.items() if any(part in str(operator) for part in ATTENTION_PRODUCTS))
+
+
+def positions_of(net: nn.Module) -> dict[Weighted, int]:
+    """Number of applications of each convolution and linear layer to one image: at every pixel, or once."""
+    found: dict[Weighted, int] = {}
+
+    def count(module: Weighted, _: Any, output: Tensor) -> None:
+        found[module] = found.get(module, 0) + output.numel() // module.weight.shape[0]
+
+    hooks = [one.register_forward_hook(count) for one in net.modules() if isinstance(one, Weighted)]
+    with torch.no_grad():
+        net(*backbone_of(net).example_inputs(net))
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def layer_macs(net: nn.Module) -> int:
+    """Multiply–accumulates of convolutions and linear layers for one image: all but attention's two products."""
+    return sum(positions * layer.weight.numel() for layer, positions in positions_of(net).items())
 
 
 def training_flops(macs: int, images: int) -> int:

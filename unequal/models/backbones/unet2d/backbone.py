@@ -23,8 +23,9 @@ from unequal.settings.network import UNet2D
 with without("torch._dynamo"):
     defer("diffusers.models.transformers")
     defer("diffusers.models.unets")
-    from diffusers.models.attention_processor import Attention
-    from diffusers.models.unets.unet_2d import UNet2DModel as UNet2DModel
+    with without("transformers"):  # settings of quantized pipelines can do without it
+        from diffusers.models.attention_processor import Attention
+        from diffusers.models.unets.unet_2d import UNet2DModel as UNet2DModel
 
 #: In a network's config, next to diffusers' own settings: heads of every attention layer, whatever its width.
 HEADS = "attention_heads"
