@@ -8,7 +8,7 @@ from dit_reference import answer
 from specs import NOTHING, class_labels, dropped_labels, spec_of
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import build_network, count_cost
+from unequal.models.backbones.backbone import build_network, count_cost, layer_macs
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.condition import Condition
@@ -47,6 +47,7 @@ def test_parameters_and_cost_are_the_published_ones(size: str) -> None:
     for patch, expected in zip((2, 4, 8), macs, strict=True):
         net = published(size, patch)
         cost = count_cost(net)
+        assert layer_macs(net) == cost.macs
         assert cost.macs_with_attention / 1e9 == pytest.approx(expected, rel=0.005, abs=0.005)
         _, width, _ = PUBLISHED[size][0]
         depth = len(net.blocks)

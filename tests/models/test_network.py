@@ -9,13 +9,14 @@ from one_line import refusal
 from specs import low_resolution
 from torch import Tensor, nn
 
-from unequal.models.backbones.backbone import count_cost
+from unequal.models.backbones.backbone import count_cost, layer_macs
 
 ENLARGING = low_resolution(4)
 
 
 def test_cost_of_attention_is_its_two_products(tiny_net: Callable) -> None:
     cost = count_cost(tiny_net())
+    assert layer_macs(tiny_net()) == cost.macs
     # The middle block: 4×4 positions, 16 channels; queries by keys, then weights by values.
     assert cost.macs_with_attention - cost.macs == 2 * 16 * 16 * 16
     without = count_cost(tiny_net(middle_attention=False))

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from one_line import refusal
 from params_files import edited
 
-from unequal.models.backbones.backbone import count_cost
+from unequal.cli.architecture import spec_of
+from unequal.models.backbones import backbone
+from unequal.models.backbones.backbone import build_outline, count_cost
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.reach import check_reach, least_share
@@ -31,6 +34,15 @@ def test_the_least_share_is_what_pruning_leaves_at_most(tmp_path: Path, tiny_net
     order = units_by(lambda group: torch.rand(len(group[0].idxs)), anatomy)
     assert fit_to_limit(anatomy, order, share * whole + 0.5).cost.macs == round(share * whole)
     assert "out of reach" in refusal(fit_to_limit, anatomy, order, share * whole - 0.5)
+
+
+def test_a_large_network_is_judged_by_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = tiny(tmp_path)
+    share, spec = least_share(params), spec_of(params)
+    assert next(build_outline(params.network, spec).parameters()).device.type == "cpu"
+    monkeypatch.setattr(backbone, "SMALL", 0)
+    assert next(build_outline(params.network, spec).parameters()).device.type == "meta"
+    assert least_share(params) == share
 
 
 def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path: Path) -> None:

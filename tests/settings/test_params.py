@@ -13,6 +13,7 @@ from graph import pipeline_presets
 
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema
+from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Params
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +114,15 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
 def test_the_schema_is_json_and_knows_the_default() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.validate(DEFAULT, schema())
+
+
+@pytest.mark.parametrize(("solver", "calls"), [("ddim", 2 * 18), ("dpm_solver_2m", 2 * 18), ("heun", 2 * 35)])
+@pytest.mark.parametrize("steps", [18, list(range(17, -1, -1))], ids=["number", "list"])
+def test_calls_of_a_network_follow_the_solver(solver: str, calls: int, steps: Any) -> None:
+    """EDM's 18 steps take 35 predictions (2206.00364, table 2); 150 images are two batches."""
+    spacing = "edm" if isinstance(steps, int) else None
+    values = {"steps": steps, "spacing": spacing, "solver": solver, "eta": 0.0, "clip": True, "batch_size": 100}
+    assert Sampling.model_validate_json(json.dumps(values)).calls(150) == calls
 
 
 @pytest.mark.parametrize(

@@ -89,14 +89,13 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
         return Work(name, len(shares), training, drawn, weights=round(parameters * sum(shares)))
 
     count = len(limits)
-    steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
 
     def relative_cost(models: Sequence[str]) -> float:
         """Cost of models relative to the base: a timestep of pruned experts costs its group's limit."""
         return sum(groups.mean if model == EXPERTS[1] else 1 for model in models)
 
     profiled = relative_cost(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
-    calls = steps * (1 if params.sampling.guidance is None else PASSES)
+    calls = params.sampling.predictions * (1 if params.sampling.guidance is None else PASSES)
     sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     once = [
         Work("the others", 8 + len(params.finetune_recipes)),

@@ -73,7 +73,7 @@ class PictureRequest:
         """Sample with settings; a batch of another size could round otherwise, so whole batches are sampled."""
         sampling, runtime, device = settings.sampling, settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
-        calls = sampling.calls(self.count)
+        calls = sampling.model_copy(update={"steps": self.steps or sampling.steps}).calls(self.count)
         ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile, calls)
         ensemble = guided(ensemble, sampling.guidance)
         spec, data = ensemble.record.spec, PreparedData.open(DATA) if DATA.exists() else None

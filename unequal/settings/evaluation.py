@@ -5,6 +5,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from unequal.diffusion.solvers import network_calls
 from unequal.settings.strict import Strict
 from unequal.settings.values import BatchSize, Budget, DrawCount, Outside, Seed, Width
 
@@ -159,10 +160,14 @@ class Sampling(Strict):
         description="of the networks' layers; bf16 is faster on GPUs, and changes figures a little",
     )
 
+    @property
+    def predictions(self) -> int:
+        """Number of predictions that the solver asks for, from noise to image; guidance takes two passes for each."""
+        return len(network_calls(self.solver, range(self.steps) if isinstance(self.steps, int) else self.steps))
+
     def calls(self, images: int) -> int:
-        """Calls of a network for so many images, by solvers that ask once a step."""
-        steps = self.steps if isinstance(self.steps, int) else len(self.steps)
-        return steps * -(-images // self.batch_size)
+        """Calls of a network for so many images."""
+        return self.predictions * -(-images // self.batch_size)
 
     @model_validator(mode="after")
     def listed_steps_fall(self) -> Self:
