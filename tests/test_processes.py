@@ -54,6 +54,17 @@ def test_of_a_second_signal_only_ctrl_c_does_not_wait(number: signal.Signals, wa
     assert bool(done) == waits
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["in a script's background", "nohup"])
+def test_a_signal_that_a_shell_has_ignored_stops_nothing(number: signal.Signals) -> None:
+    done, before = list[bool](), signal.signal(number, signal.SIG_IGN)
+    try:
+        within(number, lambda asked: done.append(asked()))
+        assert done == [False]
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
 def test_an_error_goes_before_the_signal(number: signal.Signals) -> None:
     with pytest.raises(ZeroDivisionError):
         within(number, lambda _: divmod(1, 0) and None)

@@ -24,9 +24,13 @@ TF32 = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+#: Those that a shell has a process ignore: the hang-up under `nohup`, Ctrl-C in the background of a script.
+IGNORABLE = (signal.SIGHUP, signal.SIGINT)
+
+
 def signals_to_stop() -> tuple[signal.Signals, ...]:
-    """Return STOPS, without the hang-up of a terminal where `nohup` has a process ignore it."""
-    return tuple(one for one in STOPS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN)
+    """Return STOPS, without those that a shell has this process ignore."""
+    return tuple(one for one in STOPS if one not in IGNORABLE or signal.getsignal(one) != signal.SIG_IGN)
 
 
 def drop_variables(launched: bool) -> None:

@@ -165,6 +165,18 @@ def test_an_engine_finds_a_relative_folder_from_another_checkout(
     assert str(tmp_path / "tries/mine") in words
 
 
+def test_an_engine_hears_ctrl_c_also_from_the_background_of_a_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored = "import signal, sys; sys.exit(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+    monkeypatch.setattr("unequal.comparison.run.command", lambda *_: [sys.executable, "-c", ignored])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run_engine(tmp_path, "snakemake", 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 #: A stand-in for an engine: it ignores what asks it to stop, and so does its stage, in a session of its own.
 STUBBORN = """
 import pathlib, signal, subprocess, sys, time

@@ -236,6 +236,20 @@ def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended,
     interrupted(build, tmp_path, step, ended, objective=signalled_at(step, number))
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None], ids=["ignored by a shell", "without effect"])
+def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build: Build, tmp_path: Path, handler) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        if handler is signal.SIG_IGN:
+            assert build(objective=signalled_at(5, signal.SIGINT)).run().images_seen == 40
+            return
+        with pytest.raises(KeyboardInterrupt):
+            build(objective=signalled_at(5, signal.SIGINT)).run()
+        assert build().run().images_seen == 40
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("killed_at", [6, 8])
 def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Path, killed_at: int) -> None:
     # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.

@@ -3,10 +3,12 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,8 +134,9 @@ def run_engine(
         where = folder
     asked = {} if graph is None else {GRAPH_ASKED: str(graph)}
     streams: dict[str, Any] = {} if log is None else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # In a session of its own: one signal reaches the engine and its stages, once.
-    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, start_new_session=True, **streams)
+    # In a session of its own: one signal reaches the engine and its stages, once, also where a script ignores Ctrl-C.
+    streams |= {"start_new_session": True, "preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, **streams)
     try:
         if log is not None and process.stdout is not None:
             write_log(process.stdout, log)

@@ -188,6 +188,8 @@ class Trainer:
             # A process that was asked to stop ends with this block: none may before the main one has saved.
             writer.finish()
             self.accelerator.wait_for_everyone()
+        if self.step < self.steps:  # the signal that asked for it has not ended the process
+            raise KeyboardInterrupt
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
         grids = {} if self.pictures is None else self.pictures.grids
