@@ -53,7 +53,6 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
-from unequal.training.pictures import Pictures
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
 from unequal.workspace import is_compiled, memory_format
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
 
     from unequal.settings.training import Runtime
     from unequal.training.gradient_surgery import ClusterGradients, Surgery
+    from unequal.training.pictures import Pictures
 
 CHECKPOINT = "checkpoint.safetensors"
 #: Prefix in a checkpoint of the moments of what the objective learns.
@@ -134,7 +134,7 @@ class Trainer:
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
         surgery: "Surgery | None" = None,
-        pictures: Pictures | None = None,
+        pictures: "Pictures | None" = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log

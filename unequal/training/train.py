@@ -32,11 +32,11 @@ from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
-from unequal.training.pictures import COUNT, Pictures, condition_of
 from unequal.workspace import Chunks, Workspace, chosen_precision
 
 if TYPE_CHECKING:
     from unequal.training.gradient_surgery import Surgery
+    from unequal.training.pictures import Pictures
 
 #: Figures of the log that mean the same in every training.
 COMPARABLE = {"lr", "momentum", "images_per_second", "mfu", "grad_norm"}
@@ -179,11 +179,13 @@ def loss_kind(recipe: Recipe, scope: Scope) -> str:
     return f"{recipe.prediction}/{recipe.sampler.density}{inside}{draw}{weight}"
 
 
-def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> Pictures | None:
+def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> "Pictures | None":
     """The pictures that the settings ask for during the training, if any."""
     training, spec, own = job.training, start.spec, start.scope.range
     if training.pictures is None or not job.pictures:
         return None
+    from unequal.training.pictures import COUNT, Pictures, condition_of
+
     latent = spec.space.autoencoder is not None  # whose data depend on the autoencoder: no stage declares it again
     return Pictures(
         count=training.pictures,
