@@ -20,6 +20,7 @@ def test_a_busy_machine_is_named(load: float, warned: bool, monkeypatch: pytest.
     ("speeds", "advice"),
     [
         ({"fp32": 1.0, "fp32, 4 threads": 1.5}, ["best: 1 for a whole run, with --cores 4; 4 for a single training."]),
+        ({"fp32": 1.0, "fp32, 4 threads": 0.4}, ["best: 1."]),
         ({"fp32": 1.0, "fp32, 4 threads": 4.1}, ["best: set runtime.threads: 4."]),
         ({"fp32": 1.0}, []),
     ],

@@ -117,8 +117,9 @@ class ParamsRequest:
         except UserError:
             beside.unlink()
             raise
+        before = ", in the place of the file before" if self.out.exists() else ""
         os.replace(beside, self.out)
-        yield f"{self.out}: from {preset}"
+        yield f"{self.out}: from {preset}{before}"
         yield from (f"  {line}" for line in choices)
         yield from self.cost(params)
         yield from self.next_steps()
@@ -214,6 +215,7 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
     more = f"; {wanted} would be more than {MOST_PASSES}, and memorize them" if budget < wanted else ""
     choices = [
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {'as they are' if exact else 'cropped'}",
+        "flips: on; set training.horizontal_flips: false where left and right mean something, as in writing or flags",
         f"held out: {count - train} images ({100 * share:.0f} %), for losses that training does not see",
         f"base: {budget} images, {budget / train:.0f} passes over {train} images{more}",
         *methods_chosen(asked),

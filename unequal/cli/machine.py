@@ -26,6 +26,8 @@ def recommended_threads(speeds: Mapping[str, float], params: Core) -> Iterator[s
     ratio = many / speeds[precision]
     if ratio >= cores / chosen:
         advice = f"set runtime.threads: {cores}"
-    else:
+    elif ratio > 1:
         advice = f"{chosen} for a whole run, with --cores {cores}; {cores} for a single training"
+    else:
+        advice = str(chosen)
     yield f"Threads: {cores} train one model {ratio:.2f} times as fast as {chosen}; best: {advice}."
