@@ -211,7 +211,7 @@ def test_a_dry_or_refused_plan_leaves_a_folder_as_it_was(tmp_path: Path, options
 @pytest.mark.parametrize(
     ("images", "asked", "said"),
     [
-        (1000, False, "A training of 1.0 h is too short to race for"),  # an hour, where 28 hours pay
+        (1000, False, "The recipe's own training, of 1.0 h, is too short to race for"),  # an hour, where 28 hours pay
         (100_000, False, ""),
         (1000, True, ""),
     ],
@@ -221,8 +221,8 @@ def test_a_training_too_short_to_race_for_is_named_outright(images: int, asked: 
     plan = min(hourly.plans, key=lambda one: one.cost(4))
     found = Prospect(plan, plan.cost(4), 0.01, 0.9, 0.9, 0.5, gain=0.2)  # worth twice the images
     lines = list(hourly.worth(found, Budget(40 * 3600.0, in_images=False), images, asked))
-    assert lines[-1].endswith(f"the race pays from {plan.cost(4):.1f} h on.")
-    assert [line.partition(":")[0] for line in lines[:-1]] == [said] * bool(said)
+    assert f"pays from a final training of {plan.cost(4):.1f} h on, if arms differ" in lines[-1]
+    assert [line.partition(";")[0] for line in lines[:-1]] == [said] * bool(said)
 
 
 def test_a_dry_run_lists_the_first_rung_and_writes_nothing(tmp_path: Path) -> None:

@@ -146,11 +146,11 @@ class PricedRace:
             yield "The simulated races gain nothing: do not race."
             return
         if own < least and not asked:
-            yield (
-                f"A training of {budget.shown(own)} is too short to race for: a race of {budget.shown(price)} pays "
-                f"from a final training of {budget.shown(least)} on. --final names the length of yours."
-            )
-        yield f"This holds if arms differ here as on CIFAR-10; then the race pays from {budget.shown(least)} on."
+            yield f"The recipe's own training, of {budget.shown(own)}, is too short to race for; --final names another."
+        yield (
+            f"A race of {budget.shown(price)} pays from a final training of {budget.shown(least)} on, "
+            "if arms differ here as on CIFAR-10."
+        )
 
     def options(self, asked: "PricedRace") -> str:
         """Options that turn another race into this one."""
