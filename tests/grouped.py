@@ -35,14 +35,13 @@ def losses(arm: str, block: int) -> list[float]:
 
 
 def write_study(folder: Path) -> Comparison:
-    for arm, groups in GROUPS.items():
+    for arm, groups in {"base": [(0, 9, 1)], **GROUPS}.items():
         for block in BLOCKS:
             write_json(
                 folder / f"endpoints/{arm}/block_{block}.json",
                 {
                     "arm": arm,
                     "block": block,
-                    "made_by": arm,
                     "endpoints": {"loss_over_timesteps": 1.0 + 0.01 * block, "fid": 1.0 + 0.02 * block},
                     "scores": {},
                     "costs": dict.fromkeys(

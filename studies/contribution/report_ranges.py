@@ -80,11 +80,11 @@ def main(run: Run, settings: ReportSettings) -> None:
     folder = run.input("results/ranges")
 
     def own(judged: Judged) -> Extras:
-        found = read_ranges(folder, settings.comparison.arms.fresh, judged.results.complete)
+        found = read_ranges(folder, settings.comparison.arms.fresh, judged.results.plan.seeds)
         rows = [
             {"arm": arm, "block": block, **one}
             for arm, blocks in found.items()
-            for block, runs in zip(judged.results.complete, blocks, strict=True)
+            for block, runs in zip(judged.results.plan.seeds, blocks, strict=True)
             for one in runs
         ]
         return Extras([ranges_table(found)], rows={"ranges": rows})

@@ -237,7 +237,7 @@ def main(run: Run, settings: Settings) -> None:
     alone = {str(head): next(arm for arm in single if recipes[arm].prediction == head) for head in HEADS}
 
     def own(judged: Judged) -> Extras:
-        heads = read_heads(folder, settings.tried, judged.results.complete)
+        heads = read_heads(folder, settings.tried, judged.results.plan.seeds)
         tables = [combinations_table(heads), winners_table(heads)]
         return Extras(tables, drawings(judged.results, heads, alone), {"combinations": combination_rows(heads)})
 

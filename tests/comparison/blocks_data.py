@@ -12,8 +12,7 @@ from unequal.files import write_json
 DESIGN: dict[str, Any] = {
     "question": "Does it pay?",
     "subject": "pictures",
-    "seeds": [3, 4],
-    "earlier": [0, 1, 2],
+    "seeds": [0, 1, 2, 3, 4],
     "arms": {"bases": [], "fresh": ["control", "again", "lower", "alike", "other"], "heads": [], "continued": []},
     "batch_sizes": {},
     "confirm": {"seeds": []},
@@ -40,7 +39,6 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
     return {
         "arm": arm,
         "block": block,
-        "made_by": f"the settings of {arm}",
         "endpoints": endpoint,
         "scores": {"kid": 0.01},
         "costs": {"images": 1400, "training_seconds": 6.0, "measuring_seconds": 1.0}
@@ -51,8 +49,8 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
 
 
 def write_trainings(folder: Path, plan: Comparison) -> None:
-    """The endpoints of all arms, and of the bases."""
+    """The endpoints of all arms."""
     generator = np.random.default_rng(0)
-    for arm in ("base", *plan.arms.all):
-        for block in plan.all_seeds:
+    for arm in plan.arms.all:
+        for block in plan.seeds:
             write_json(folder / f"{arm}/block_{block}.json", figures(arm, block, generator))

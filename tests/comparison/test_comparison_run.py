@@ -16,7 +16,7 @@ from commands import done
 from params_files import DELETE, edited
 
 from unequal.cli.main import Stopped
-from unequal.comparison.run import LAID, SHARED, laid, next_command, prepare, run_engine, write_log
+from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine, write_log
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.settings.strict import read_yaml
@@ -70,20 +70,6 @@ def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path: Path) -> None
     assert read_json(tmp_path / "results/confirm/first.json")["first"]["arm"] == "experts"
     assert (tmp_path / "results/report.html").exists()
     assert "Nothing to be done" in compare(tmp_path, "--dry-run")
-
-
-@pytest.mark.parametrize(
-    ("settings", "pilot", "first"),
-    [
-        ("pilot: {chosen: {}}", False, True),
-        ("pilot: {chosen: {}}", True, False),
-        ("pilot: {chosen: {others: whole}}", False, False),
-        ("seed: 0", False, False),
-    ],
-)
-def test_a_dry_run_names_the_pilot_where_it_has_not_chosen(tmp_path, settings: str, pilot: bool, first: bool) -> None:
-    (tmp_path / "params.yaml").write_text(settings)
-    assert ("--pilot" in next_command(tmp_path, pilot)) == first
 
 
 def test_a_choice_by_the_pilot_leaves_its_trainings_as_they_are() -> None:

@@ -29,8 +29,8 @@ def write_figures(params):
     first = log_bins(timesteps, 40)[:-1].tolist()
     costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters", "parameters_per_step"), 1000)
     generator = np.random.default_rng(0)
-    for arm in comparison.arms.all:
-        for block in comparison.all_seeds:
+    for arm in (*comparison.arms.bases, *comparison.arms.all):
+        for block in comparison.seeds:
             level = float(np.exp(0.01 * generator.normal()))
             losses = [0.5 * level] * len(first)
             snapshots = [*params.recipes[arm].snapshots, params.recipes[arm].images] if comparison.speed else []
@@ -38,7 +38,7 @@ def write_figures(params):
                 {"images": images, "curve": losses} | dict.fromkeys(comparison.endpoints, level * 2 - images / 1e6)
                 for images in snapshots
             ]
-            training = {"arm": arm, "block": block, "made_by": arm, "scores": {}, "costs": costs, "path": path or None}
+            training = {"arm": arm, "block": block, "scores": {}, "costs": costs, "path": path or None}
             training |= {"endpoints": dict.fromkeys(comparison.endpoints, level), "conditions": {"data": "made up"}}
             curve = {"timesteps": [timesteps], "first": first, "loss": losses}
             write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training | {"curve": curve})

@@ -20,7 +20,7 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
     Stages that are done are not run again: the same command continues after a kill, an edit of params.yaml or of the
     code. The page is FOLDER/results/report.html.
     """
-    from unequal.comparison.run import PILOT, PILOT_TARGETS, as_it_was, next_command, pilot_lines, prepare, run_engine
+    from unequal.comparison.run import PILOT, PILOT_TARGETS, as_it_was, pilot_lines, prepare, run_engine
     from unequal.files import read_json
 
     folder = folder.resolve()
@@ -28,7 +28,7 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
         prepare(folder)
         run_engine(folder, engine, cores, PILOT_TARGETS if pilot else (), dry_run)
     if dry_run:
-        say(f"Nothing was trained, and nothing was left in the folder; next: {next_command(folder, pilot)}.")
+        say("Nothing was trained, and nothing was left in the folder; next: the same command without --dry-run.")
         return
     say(*(pilot_lines(read_json(folder / PILOT)) if pilot else [folder / "results/report.html"]))
 

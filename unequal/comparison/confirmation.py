@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +15,13 @@ from unequal.comparison.training import (
     Block,
     NetworkSettings,
     costs_of,
-    made_by,
     own_costs,
     train_plan,
 )
-from unequal.errors import UserError
 from unequal.experts.plan import ExpertsJob
-from unequal.files import read_json
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
-from unequal.settings.strict import Strict, validate
+from unequal.settings.strict import Strict
 from unequal.settings.values import Name
 from unequal.statistics.estimates import BlockModel, Estimate
 from unequal.statistics.verdicts import Verdict, judge
@@ -50,16 +47,6 @@ class First(Strict):
     first: Named
     control: Named
     base: Recipe | None = None
-
-    @property
-    def arms(self) -> dict[str, str]:
-        """Place → arm."""
-        return {FIRST: self.first.arm, CONTROL: self.control.arm}
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a file. Raises UserError where it is missing or damaged."""
-        return validate(cls, read_json(path), path)
 
 
 class PairFigures(Figures):
@@ -111,35 +98,20 @@ def trained_again(
         outcome = training.train(Nested(run, place), named.recipe, arm)
         write_models(folder, outcome)
         costs = costs_of(outcome)
-        known = made_by(settings.schedule, settings.network, outcome.job.training, outcome.job.recipe)
-    elif named.plan is not None and base is not None:
+    else:
+        assert named.plan is not None
+        assert base is not None
         # Both arms of a pair continue one base, whose training the second one finds finished.
         write_models(root := run.work / "base", Block(settings, data, block).train(Nested(run, "base"), base, "base"))
         job = ExpertsJob(named.plan, f"{arm}/block_{block}", root, data, settings.training, arm_seed(block, arm))
         costs = own_costs(train_plan(Nested(run, place), job, folder))
-        known = made_by(settings.training, named.plan)
-    else:
-        raise UserError(f"results/confirm/first.json: '{arm}' has neither recipe nor plan; name the first arm again")
     figures = measuring.figures(folder, place)
-    return {"arm": arm, "block": block} | figures | {"costs": figures["costs"] | costs} | known
+    return {"arm": arm, "block": block} | figures | {"costs": figures["costs"] | costs}
 
 
-def read_pairs(folder: Path, results: ComparisonResults) -> list[Mapping[str, Any]]:
-    """Both trainings of every fresh block, each with its figures.
-
-    Raises:
-        UserError: a file lacks a figure, or holds another arm than the one that came first.
-    """
-    comparison, arms = results.plan, First.load(folder / "first.json").arms
-    files = [folder / f"block_{seed}.json" for seed in comparison.confirm.seeds]
-    pairs: list[Mapping[str, Any]] = [read_figures(file, PairFigures) for file in files]
-    for file, pair in zip(files, pairs, strict=True):
-        for place in (FIRST, CONTROL):
-            if (other := pair[place]["arm"]) != arms[place]:
-                raise UserError(f"{file}: holds '{other}', {place} is '{arms[place]}'; train the block again")
-            if gone := [one for one in comparison.endpoints if one not in pair[place]["endpoints"]]:
-                raise UserError(f"{file}: endpoint '{gone[0]}' is missing; measure the trainings again")
-    return pairs
+def read_pairs(folder: Path, seeds: Sequence[int]) -> list[Mapping[str, Any]]:
+    """Both trainings of every fresh block. Raises UserError where a file is missing or damaged."""
+    return [read_figures(folder / f"block_{seed}.json", PairFigures) for seed in seeds]
 
 
 def confirmed(results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Verdict]:

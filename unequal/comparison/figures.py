@@ -121,7 +121,7 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
     axes.set_prop_cycle(color=CYCLE)
     drawn: list[np.ndarray] = []
     for one in compared:
-        logs = np.log(results.binned_curves(one.arm)) - np.log(results.binned_curves(one.control))
+        logs = np.log(results.curves(one.arm)) - np.log(results.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
         style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
@@ -150,7 +150,7 @@ def losses(figure: Figure, results: ComparisonResults) -> None:
     axes.set_prop_cycle(color=CYCLE)
     for arm in results.plan.arms.all:
         style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == results.plan.repeated.arm else {}
-        means = np.exp(np.log(results.binned_curves(arm)).mean(0))
+        means = np.exp(np.log(results.curves(arm)).mean(0))
         axes.plot(middles(results), means, label=label(arm), linewidth=1.4, **style)
     log_timesteps(axes, results.timesteps)
     axes.set_yscale("log")

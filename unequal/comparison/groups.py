@@ -91,7 +91,7 @@ def compare_groups(results: ComparisonResults, trainings: Path) -> list[GroupCom
         UserError: a training's figures are missing, or other groups in one block than in another.
     """
     read = {
-        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in results.complete]
+        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in results.plan.seeds]
         for arm in results.plan.arms.all
     }
     joint = results.plan.repeated.control
@@ -128,7 +128,7 @@ def groups_of(
 
 def widths(results: ComparisonResults) -> np.ndarray:
     """Timesteps of each bin of the curves, [K]."""
-    return np.diff([*results.any_training["curve"]["first"], results.timesteps])
+    return np.diff([*results.bins, results.timesteps])
 
 
 def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
@@ -136,12 +136,11 @@ def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.n
 
     Raises UserError where none does.
     """
-    curve = results.any_training["curve"]
-    starts = np.array(curve["first"])
+    starts = results.bins
     ends = starts + widths(results)
     inside = (starts >= first) & (ends <= last + 1)
     if not inside.any():
-        raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
+        raise UserError(f"no bin of the curves lies within timesteps {first} to {last}")
     weights = widths(results) * inside
     return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 

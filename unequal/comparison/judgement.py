@@ -77,11 +77,11 @@ def families(results: ComparisonResults, pilot: Mapping[str, Any]) -> list[Famil
 
 def family(results: ComparisonResults, endpoint: str, pilot: Mapping[str, Any]) -> Family:
     """Judge the comparisons by one endpoint."""
-    plan, count = results.plan, len(results.complete)
+    plan = results.plan
     planned, repeated, delta, asked = plan.compared, plan.repeated, plan.judged[endpoint], plan.needed(endpoint)
     own = {one: seen_by_own(results, endpoint, one) for one in (*planned, repeated)}
     piloted = pilot["endpoints"].get(endpoint)
-    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, count, piloted) for one in own}
+    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, len(plan.seeds), piloted) for one in own}
 
     def judged(*comparisons: Contrast) -> list[Verdict]:
         estimates = [estimate(results, endpoint, one) for one in comparisons]
@@ -114,7 +114,7 @@ def seen_by_own(results: ComparisonResults, endpoint: str, comparison: Contrast)
     else:
         own = pooled(results, endpoint) if comparison.test == "pooled" else alone(results, endpoint, comparison)
         variance, freedom, arms = own.pooled_variance, own.freedom, len(own.arms)
-    design = Design(arms, len(results.complete), len(results.plan.compared))
+    design = Design(arms, len(results.plan.seeds), len(results.plan.compared))
     return visible_effect(design, upper_deviation(variance**0.5, freedom))
 
 

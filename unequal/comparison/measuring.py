@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from unequal.comparison.settings import BINS, BlockProfile
+from unequal.comparison.settings import BINS
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, half_of
 from unequal.evaluation.variant import Scoring
@@ -20,7 +20,7 @@ from unequal.randomness import torch_seed
 from unequal.report.drawing import log_bins
 from unequal.report.results import data_condition
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.strict import StageSettings
 from unequal.workspace import Chunks, Workspace
 
@@ -42,7 +42,7 @@ class MeasuringSettings(StageSettings):
     """Keys of params.yaml by which every training is measured."""
 
     seed: int
-    profile: BlockProfile
+    profile: Profile
     sampling: Sampling
     evaluation: Evaluation
 
@@ -67,6 +67,14 @@ class Measuring:
     block: int
     half: Literal["report", "choice"] = "report"
 
+    @classmethod
+    def of(
+        cls, run: Workspace, settings: MeasuringSettings, block: int, half: Literal["report", "choice"] = "report"
+    ) -> Self:
+        """Measure by the data and the extractor that a stage reads."""
+        data = PreparedData.open(run.input("artifacts/data"))
+        return cls(run, settings, data, BuiltExtractor.load(run.input("artifacts/extractor")), block, half)
+
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
         """Figures of a model or a set of experts, whose name is unique within the workspace."""
         began = time.perf_counter()
@@ -86,7 +94,7 @@ class Measuring:
             "scores": {one: scores[f"{one}_mean"] for one in SCORES if f"{one}_mean" in scores},
             "costs": {ours: scores[its] for its, ours in COSTS.items()}
             | {"measuring_seconds": time.perf_counter() - began},
-            "curve": curve(errors.epsilon, self.settings.profile.curve),
+            "curve": curve(errors.epsilon),
             "conditions": self.conditions(scores),
         }
 
@@ -124,9 +132,9 @@ class Measuring:
         }
 
 
-def curve(losses: np.ndarray, by: Literal["bins", "timesteps"] = "bins") -> dict[str, list[float]]:
+def curve(losses: np.ndarray) -> dict[str, list[float]]:
     """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
-    first: np.ndarray = log_bins(len(losses), BINS)[:-1] if by == "bins" else np.arange(len(losses))
+    first = log_bins(len(losses), BINS)[:-1]
     means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
     return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}
 

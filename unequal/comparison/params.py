@@ -4,9 +4,10 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from unequal.comparison.settings import BlockProfile, Comparison, Pilot, choice, shortened, shortened_plan
+from unequal.comparison.settings import Comparison, Pilot, choice, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.core import FRESH, THREE_HEADS, Role
+from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.params import Scored
 from unequal.settings.recipe import Recipe
@@ -17,7 +18,7 @@ from unequal.training.three_heads import PERIODS
 class ComparisonParams(Scored):
     """Arms are trained in blocks and judged by the loss of held-out images and by FID."""
 
-    profile: BlockProfile
+    profile: Profile
     comparison: Comparison
     pilot: Pilot
     plans: dict[Name, Plan] = Field(default={}, description="how arms continue the base, in groups of timesteps or not")

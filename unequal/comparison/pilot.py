@@ -113,7 +113,7 @@ def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dic
     def visible(blocks: int) -> float:
         return max(promised_all(plan, blocks, scatter).values())
 
-    planned = promised_all(plan, len(plan.all_seeds), scatter)
+    planned = promised_all(plan, len(plan.seeds), scatter)
     # More blocks see smaller effects, so the fewest that see enough are found by halving.
     counts = range(LEAST, MOST_BLOCKS + 1)
     place = bisect_left(counts, -asked, key=lambda blocks: -visible(blocks))

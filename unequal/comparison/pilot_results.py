@@ -9,9 +9,9 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.pilot import Arms, Trainings
-from unequal.comparison.settings import Comparison, Pilot
+from unequal.comparison.results import file_of
+from unequal.comparison.settings import Pilot
 from unequal.comparison.tables import NAMES
-from unequal.errors import UserError
 from unequal.report.formatting import label, percent
 from unequal.report.page import Table
 
@@ -34,7 +34,6 @@ class Training(Figures):
 class Base(Training):
     """results/pilot/base/block_<seed>.json."""
 
-    block: int
     half: dict[str, PositiveFloat]
 
 
@@ -42,14 +41,11 @@ class Tried(Training):
     """A try of an arm."""
 
     lr: PositiveFloat
-    half: dict[str, PositiveFloat] | None = None
 
 
 class Arm(Figures):
     """results/pilot/<arm>/block_<seed>.json."""
 
-    arm: str
-    block: int
     tries: dict[str, Tried]
 
 
@@ -84,45 +80,16 @@ class PilotFigures(Figures):
     study_seconds: NonNegativeFloat
 
 
-def read_bases(folder: Path, plan: Comparison, pilot: Pilot) -> Trainings:
-    """The pilot's bases. Raises UserError where a file lacks what is read of it, or is of another training."""
-    files = [(seed, folder / f"base/block_{seed}.json") for seed in pilot.seeds]
-    bases = [read_figures(file, Base) for _, file in files]
-    for (seed, file), one in zip(files, bases, strict=True):
-        refuse_other(file, one["block"] == seed)
-        require_endpoints(file, plan, one["endpoints"], one["half"])
-    return bases
+def read_bases(folder: Path, pilot: Pilot) -> Trainings:
+    """The pilot's bases. Raises UserError where a file is missing or damaged."""
+    return [read_figures(folder / file_of("base", seed), Base) for seed in pilot.seeds]
 
 
-def read_arms(folder: Path, plan: Comparison, pilot: Pilot) -> Arms:
-    """The tries of the pilot's arms, one a block; arms from fresh weights are also measured at half of their images.
-
-    Raises UserError as `read_bases`, or where others were tried.
-    """
-    return {arm: [read_tries(folder, plan, pilot, arm, seed) for seed in pilot.seeds] for arm in pilot.arms.all}
-
-
-def read_tries(folder: Path, plan: Comparison, pilot: Pilot, arm: str, seed: int) -> dict[str, Any]:
-    """The tries of an arm in a block."""
-    file = folder / f"{arm}/block_{seed}.json"
-    figures = read_figures(file, Arm)
-    tried: dict[str, Any] = figures["tries"]
-    refuse_other(file, (figures["arm"], figures["block"], {*tried}) == (arm, seed, {*pilot.tries}))
-    for one in tried.values():
-        require_endpoints(file, plan, one["endpoints"], *([one.get("half") or {}] if arm in pilot.arms.fresh else []))
-    return {label: tried[label] for label in pilot.tries}
-
-
-def refuse_other(file: Path, is_right: bool) -> None:
-    """Raise UserError where a file is of another training than its name says, or of other tries than the settings."""
-    if not is_right:
-        raise UserError(f"{file}: holds another arm, block or tries than the pilot asks for; make it again")
-
-
-def require_endpoints(file: Path, plan: Comparison, *measured: Mapping[str, float]) -> None:
-    """Raise UserError where one of the study's endpoints was not measured."""
-    if gone := [name for name in plan.endpoints if any(name not in one for one in measured)]:
-        raise UserError(f"{file}: endpoint '{gone[0]}' is missing; make it again")
+def read_arms(folder: Path, pilot: Pilot) -> Arms:
+    """The tries of the pilot's arms, one a block. Raises UserError where a file is missing or damaged."""
+    return {
+        arm: [read_figures(folder / file_of(arm, seed), Arm)["tries"] for seed in pilot.seeds] for arm in pilot.arms.all
+    }
 
 
 COLUMNS = (

@@ -70,7 +70,7 @@ class Ranking:
                 recipes[arm],
                 schedule,
                 Path(),
-                learned=learned_by([trainings / file_of(arm, block) for block in results.complete]),
+                learned=learned_by([trainings / file_of(arm, block) for block in results.plan.seeds]),
             )
             for arm in self.arms
         }

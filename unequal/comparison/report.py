@@ -13,7 +13,7 @@ from unequal.comparison.groups import compare_groups, group_rows, group_table
 from unequal.comparison.judgement import Family, families
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
 from unequal.comparison.ranking import Ranking
-from unequal.comparison.results import ComparisonResults, missing_clause, read_results
+from unequal.comparison.results import ComparisonResults, read_results
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
     answer,
@@ -97,7 +97,7 @@ class Judged:
         extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
         ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
         real = ends["real_against_real"] | {"sets": ends["real_sets"]}
-        pairs = read_pairs(place("results/confirm"), results) if comparison.confirm.seeds else []
+        pairs = read_pairs(place("results/confirm"), comparison.confirm.seeds)
         return cls(results, families(results, pilot), pilot, extractor["holdout_accuracy"], real, pairs)
 
     @property
@@ -147,14 +147,13 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     extras = judged.further(settings, run.input("results/trainings"))
     extras += own(judged) if own else Extras()
     first = first_sentence(results, judged.real)
-    incomplete = f" Not judged: {missing_clause(results.missing)}." if results.missing else ""
     judgements = [family_table(one, results) for one in verdicts]
     drawn = drawings(verdicts, results)
     rows = {"trainings": training_rows(results), "curves": curve_rows(results)} | dict(extras.rows)
     report = Report(
         title=results.plan.question,
         lead=answer(verdicts[0]),
-        facts=first + incomplete,
+        facts=first,
         tables=[
             *judgements,
             arms_table(results, judged.real),
@@ -185,6 +184,5 @@ def conditions(results: ComparisonResults) -> dict[str, Any]:
         "data": named(results.plan.subject, results.any_training["conditions"]["data"]),
         "parameters": results.any_training["costs"]["parameters"],
         "images": fmean(one["costs"]["images"] for one in control),
-        "blocks": list(results.complete),
-        "incomplete": {str(block): why for block, why in results.missing.items()},
+        "blocks": list(results.plan.seeds),
     }

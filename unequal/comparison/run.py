@@ -180,26 +180,11 @@ def last_line(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] if path.exists() else ""
 
 
-def next_command(folder: Path, pilot: bool) -> str:
-    """The command that follows a dry run: the pilot's, as long as its choices are missing."""
-    section = read_yaml(folder / PARAMS).get("pilot")
-    if pilot or not isinstance(section, dict) or section.get("chosen"):
-        return "the same command without --dry-run"
-    return "--pilot in the place of --dry-run; its choices go into pilot.chosen"
-
-
-def pilot_lines(pilot: Mapping[str, Any]) -> list[str]:
+def pilot_lines(pilot: Mapping[str, Any]) -> Iterator[str]:
     """The judgement of a pilot, as text."""
-    heads = " ".join(f"{head:>8}" for head in ("δ", "visible", "needed", "sd", "≤"))
-    lines = [f"{'endpoint':24} {heads} {'ν':>3} {'doubling':>9} {'images for δ':>12} {'blocks':>6} {'hours':>6}"]
     for name, one in pilot["endpoints"].items():
-        shares = [one[key] for key in ("delta", "visible_effect", "needed", "deviation", "upper_deviation")]
-        images, blocks = one["images_worth_delta"], one["blocks_needed"]
-        factor = "–" if images is None else f"× {images:.2f}"
-        hours = "–" if blocks is None else f"{blocks * pilot['block_seconds'] / 3600:.1f}"
-        lines.append(
-            f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
-            f"{one['slope_per_doubling']:+9.2%} {factor:>12} {blocks or '> 40':>6} {hours:>6}"
-        )
-    lines += [f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in pilot["tries"].items()]
-    return [*lines, f"the comparison as planned, on one thread here: {pilot['study_seconds'] / 3600:.1f} hours"]
+        visible, needed, sd = (f"{one[key]:.2%}" for key in ("visible_effect", "needed", "deviation"))
+        blocks = one["blocks_needed"] or "more than 40"
+        yield f"{name}: detects {visible}, needs {needed}: {blocks} blocks; trainings scatter by {sd}"
+    yield from (f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in pilot["tries"].items())
+    yield f"the comparison as planned, on one thread here: {pilot['study_seconds'] / 3600:.1f} hours"

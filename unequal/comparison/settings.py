@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self, TypeVar, get_args
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
 
 from unequal.randomness import torch_seed
-from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.strict import Strict
@@ -132,10 +131,7 @@ class Comparison(Strict):
 
     question: str = Field(min_length=1, description="heading of the page")
     subject: str = Field(min_length=1, description="what people call the images")
-    seeds: tuple[Seed, ...] = Field(min_length=1, description="of the blocks that are trained here")
-    earlier: tuple[Seed, ...] = Field(
-        default=(), description="of blocks whose endpoints are in results already: judged, but not trained again"
-    )
+    seeds: tuple[Seed, ...] = Field(min_length=1, description="of the blocks")
     arms: Arms
     batch_sizes: dict[Name, BatchSize] = Field(
         description="arm → images an optimizer step, where it differs from `training`; averages and betas follow"
@@ -178,11 +174,6 @@ class Comparison(Strict):
         return {**self.endpoints} | speeds
 
     @property
-    def all_seeds(self) -> tuple[int, ...]:
-        """Seeds of all blocks that are judged."""
-        return (*self.earlier, *self.seeds)
-
-    @property
     def pooled_arms(self) -> tuple[str, ...]:
         """Arms that share a variance, in their order."""
         pooled = {arm for one in (*self.compared, self.repeated) if one.test == "pooled" for arm in one.arms}
@@ -200,13 +191,13 @@ class Comparison(Strict):
     @model_validator(mode="after")
     def blocks_are_several(self) -> Self:
         """One block does not show how trainings scatter, and none is trained twice."""
-        refuse_twice("seeds", self.all_seeds)
+        refuse_twice("seeds", self.seeds)
         refuse_twice("confirm.seeds", self.confirm.seeds)
-        if len(self.all_seeds) < LEAST:
-            raise ValueError(f"seeds: {list(self.all_seeds)}, with earlier ones; allowed: {LEAST} or more blocks")
+        if len(self.seeds) < LEAST:
+            raise ValueError(f"seeds: {list(self.seeds)}; allowed: {LEAST} or more blocks")
         if len(self.confirm.seeds) == 1:
             raise ValueError(f"confirm.seeds: {list(self.confirm.seeds)}; allowed: none, or {LEAST} or more")
-        if shared := [seed for seed in self.confirm.seeds if seed in self.all_seeds]:
+        if shared := [seed for seed in self.confirm.seeds if seed in self.seeds]:
             raise ValueError(f"confirm.seeds: {shared[0]} is a judged block; allowed: others")
         if len(self.arms.all) < LEAST:
             raise ValueError(f"arms: {list(self.arms.all)}; allowed: {LEAST} or more")
@@ -248,16 +239,6 @@ class Comparison(Strict):
         """Raise ValueError where a field names something that is no arm."""
         if unknown := [name for name in names if name not in self.arms.all]:
             raise ValueError(f"{field}: '{unknown[0]}' is no arm; there is: {', '.join(self.arms.all)}")
-
-
-class BlockProfile(Profile):
-    """How the losses of a training are measured, and how finely they are stored."""
-
-    curve: Literal["bins", "timesteps"] = Field(
-        default="bins",
-        description=f"losses are stored as means of {BINS} bins of timesteps on a log scale, or of every timestep: "
-        "then experts are compared with the joint model inside the exact borders of their groups",
-    )
 
 
 class Try(Strict):
@@ -320,7 +301,7 @@ class Pilot(Strict):
         ):
             if unknown := [name for name in names if name not in allowed]:
                 raise ValueError(f"pilot.{field}: '{unknown[0]}' is no such arm; there is: {', '.join(allowed)}")
-        if shared := [one for one in self.seeds if one in (*comparison.all_seeds, *comparison.confirm.seeds)]:
+        if shared := [one for one in self.seeds if one in (*comparison.seeds, *comparison.confirm.seeds)]:
             raise ValueError(f"pilot.seeds: {shared[0]} is a block of the comparison; allowed: others")
 
 

@@ -203,7 +203,7 @@ def curve_rows(results: ComparisonResults) -> list[dict[str, Any]]:
 
     Next to it: its change within blocks from the loss of the arm that is trained once more, with its error.
     """
-    logs = {arm: np.log(results.binned_curves(arm)) for arm in results.plan.arms.all}
+    logs = {arm: np.log(results.curves(arm)) for arm in results.plan.arms.all}
     changes = {arm: one - logs[results.plan.repeated.control] for arm, one in logs.items()}
     first = results.bins.tolist()
     return [
@@ -285,7 +285,7 @@ def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
     return (
         f"On {named(results.plan.subject, one['conditions']['data'])}, with a network of "
         f"{with_prefix(one['costs']['parameters'])} parameters; {label(control)} is trained with {budget}"
-        f"; {len(results.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
+        f"; {len(results.plan.seeds)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
     )
 
 

@@ -1,6 +1,5 @@
 """The trainings of a block: a base, and arms that continue it or begin with the block's fresh weights."""
 
-import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,16 +8,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unequal.comparison.measuring import Measuring, pilot_along
-from unequal.comparison.settings import BlockProfile, Try, arm_seed, choice, shortened, shortened_plan
+from unequal.comparison.settings import Try, arm_seed, choice, shortened, shortened_plan
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.folder import model_and_snapshots
+from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe, at_batch
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings, Strict, key
+from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.settings.values import Name
 from unequal.training.initialisation import Start
@@ -77,7 +77,7 @@ class Block:
     data: PreparedData
     number: int
     batch_size: int | None = None
-    profile: BlockProfile | None = None
+    profile: Profile | None = None
 
     def train(self, place: Workspace, recipe: Recipe, name: str) -> Outcome:
         """Train the block's fresh weights by a recipe, with draws of its own for each name."""
@@ -180,15 +180,6 @@ def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
     """The folders of the model at half of its recipe's images and at its end; a snapshot holds whole batches."""
     *snapshots, end = model_and_snapshots(folder)
     return next(one for one in snapshots if int(one.name) >= recipe.images // 2), end
-
-
-def made_by(*settings: Strict) -> dict[str, str]:
-    """The hash of a training's settings: blocks that were trained apart are judged together where it is equal.
-
-    Settings that have since become possible, and stand at their default, change nothing.
-    """
-    texts = (one.model_dump_json(exclude_defaults=True) for one in settings)
-    return {"made_by": hashlib.sha256("\n".join(texts).encode()).hexdigest()}
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 from unequal.comparison.confirmation import CONTROL, FIRST, First, trained_again
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.training import NetworkSettings
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import validate
 
 
 class Settings(MeasuringSettings, NetworkSettings):
@@ -17,10 +17,8 @@ class Settings(MeasuringSettings, NetworkSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, block: int) -> None:
     """Train and measure both within a block."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    first = First.load(run.input("results/confirm/first.json"))
-    measuring = Measuring(run, settings, data, extractor, block)
+    measuring = Measuring.of(run, settings, block)
+    first = validate(First, read_json(path := run.input("results/confirm/first.json")), path)
     pair: dict[str, Any] = {
         place: trained_again(measuring, settings, place, one, first.base)
         for place, one in ((FIRST, first.first), (CONTROL, first.control))

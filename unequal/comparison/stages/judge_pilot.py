@@ -19,8 +19,8 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the pilot's judgement."""
     folder, comparison, pilot = run.input("results/pilot"), settings.comparison, settings.pilot
-    bases = read_bases(folder, comparison, pilot) if comparison.arms.bases else []
-    arms = read_arms(folder, comparison, pilot)
+    bases = read_bases(folder, pilot) if comparison.arms.bases else []
+    arms = read_arms(folder, pilot)
     if (speed := comparison.speed) is not None:
         # Any training of the block will do: what it adds to all others is the block's share.
         references = [next(iter(block.values())) for block in arms[speed.baseline]]

@@ -1,8 +1,6 @@
 """Measure the endpoints of a training, an arm's or a base's, and of its snapshots by half of the samples."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings, along
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.files import read_json
 from unequal.models.folder import RECORD, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
@@ -14,18 +12,16 @@ OWN_COSTS = ("search_flops", "measuring_flops", "pruning_seconds", "training_sec
 @stage(MeasuringSettings, shared=True)
 def main(run: Run, settings: MeasuringSettings, arm: str, block: int) -> None:
     """Measure a training."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring.of(run, settings, block)
     folder = run.input(f"artifacts/models/{arm}/block_{block}")
     own = read_json(run.input(f"results/trainings/{arm}/block_{block}.json"))
-    measuring = Measuring(run, settings, data, extractor, block)
     *snapshots, end = model_and_snapshots(folder) if (folder / RECORD).exists() else [folder]
     name = f"{arm}_{block}"
     figures = along(measuring, snapshots, end, name) if snapshots else measuring.figures(end, name)
     figures["costs"] |= {cost: own[cost] for cost in OWN_COSTS if cost in own}
     run.metrics(
         f"results/endpoints/{arm}/block_{block}.json",
-        {"arm": arm, "block": block, "made_by": own["made_by"]} | figures,
+        {"arm": arm, "block": block} | figures,
         {f"{endpoint}_{name}": value for endpoint, value in figures["endpoints"].items()},
     )
 

@@ -3,8 +3,6 @@
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import shortened
 from unequal.comparison.training import Block, NetworkSettings, costs_of, half_and_end, with_half
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import key
@@ -21,11 +19,9 @@ class Settings(MeasuringSettings, NetworkSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, base: str, block: int) -> None:
     """Train and measure a base."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, block, "choice")
+    measuring = Measuring.of(run, settings, block, "choice")
     short = with_half(shortened(settings.recipe, settings.share))
-    outcome = Block(settings, data, block).train(run, short, base)
+    outcome = Block(settings, measuring.data, block).train(run, short, base)
     folder = run.output(f"artifacts/pilot/{base}/block_{block}")
     write_models(folder, outcome)
     figures = measuring.path(*half_and_end(folder, short), base)

@@ -3,8 +3,6 @@
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import Try
 from unequal.comparison.training import try_plan
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.groups import Plan
 from unequal.settings.strict import key
@@ -23,11 +21,9 @@ class Settings(MeasuringSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train and measure an arm once for each try."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring.of(run, settings, block, "choice")
     base = run.input(f"artifacts/pilot/base/block_{block}")
     run.source(f"plans/{arm}")
-    measuring = Measuring(run, settings, data, extractor, block, "choice")
     tried = try_plan(measuring, settings.training, arm, settings.plan, settings.tries, settings.share, base)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 

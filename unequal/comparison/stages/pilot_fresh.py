@@ -3,8 +3,6 @@
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import Try
 from unequal.comparison.training import Block, FreshSettings, try_fresh
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import key
 
@@ -19,10 +17,8 @@ class Settings(MeasuringSettings, FreshSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train and measure an arm once for each try, at half and at the end of each training."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, block, "choice")
-    trainings = Block(settings, data, block, settings.batch_sizes.get(arm), settings.profile)
+    measuring = Measuring.of(run, settings, block, "choice")
+    trainings = Block(settings, measuring.data, block, settings.batch_sizes.get(arm), settings.profile)
     tried = try_fresh(measuring, trainings.train, arm, settings.recipe, settings.tries, settings.share)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 

@@ -1,6 +1,6 @@
 """Train the base of a block from fresh weights."""
 
-from unequal.comparison.training import Block, NetworkSettings, costs_of, made_by
+from unequal.comparison.training import Block, NetworkSettings, costs_of
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
@@ -20,7 +20,7 @@ def main(run: Run, settings: Settings, base: str, block: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     outcome = Block(settings, data, block).train(run, settings.recipe, base)
     write_results(run, outcome)
-    run.metrics(f"results/trainings/{base}/block_{block}.json", made_by(settings) | costs_of(outcome))
+    run.metrics(f"results/trainings/{base}/block_{block}.json", costs_of(outcome))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Carry an arm's plan out on the base of a block."""
 
 from unequal.comparison.settings import arm_seed, shortened_plan
-from unequal.comparison.training import ChosenSettings, made_by, train_plan
+from unequal.comparison.training import ChosenSettings, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.experts.plan import ExpertsJob
 from unequal.pipeline.stage import Run, stage
@@ -29,7 +29,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     costs = train_plan(run, ExpertsJob(plan, name, base, data, settings.training, seed), folder)
     for one in (one for one in costs["groups"] if one["pruning"] and one["pruning"]["bank"]):
         run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", made_by(settings.training, plan) | costs)
+    run.metrics(f"results/trainings/{arm}/block_{block}.json", costs)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Train the fresh weights of a block by an arm's recipe."""
 
 from unequal.comparison.settings import shortened
-from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of, learned_weighting, made_by
+from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of, learned_weighting
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.training.results import write_results
@@ -19,8 +19,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     training = Block(settings, data, block, settings.batch_sizes.get(arm))
     outcome = training.train(run, recipe, arm)
     write_results(run, outcome)
-    known = made_by(settings.schedule, settings.network, outcome.job.training, outcome.job.recipe)
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", known | costs_of(outcome) | learned_weighting(outcome))
+    run.metrics(f"results/trainings/{arm}/block_{block}.json", costs_of(outcome) | learned_weighting(outcome))
 
 
 if __name__ == "__main__":

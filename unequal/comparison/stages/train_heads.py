@@ -1,16 +1,17 @@
 """Train the fresh weights of a block by the recipe of an arm with three heads, and store how the heads fared."""
 
-from unequal.comparison.settings import BlockProfile, shortened
-from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of, made_by
+from unequal.comparison.settings import shortened
+from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.evaluation import Profile
 from unequal.training.results import write_results
 
 
 class Settings(FreshSettings, ChosenSettings):
     """Keys of params.yaml that this stage reads."""
 
-    profile: BlockProfile
+    profile: Profile
 
 
 @stage(Settings, shared=True)
@@ -21,9 +22,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     training = Block(settings, data, block, settings.batch_sizes.get(arm), settings.profile)
     outcome = training.train(run, recipe, arm)
     write_results(run, outcome)
-    # How heads are combined goes by the profile.
-    known = made_by(settings.schedule, settings.network, outcome.job.training, outcome.job.recipe, settings.profile)
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", known | costs_of(outcome))
+    run.metrics(f"results/trainings/{arm}/block_{block}.json", costs_of(outcome))
 
 
 if __name__ == "__main__":
