@@ -15,7 +15,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import data, growth, overhead, profile, sampling, scoring, sharing, steps, training
+from benchmarks import data, overhead, profile, sampling, scoring, steps, training
 from benchmarks.table import shown, table
 from benchmarks.timing import keep
 from unequal.diffusion.spacing import sampling_timesteps
@@ -124,7 +124,6 @@ def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
         "gradient_surgery": lambda: steps.gradient_surgery(params(PATCHES, 128), device, *of(2, 7)),
         "checkpoint": lambda: steps.checkpoints(params(DIGITS), device, *of(20, 15)),
         "overhead": lambda: overhead.measure(*of(5)),
-        "growth": lambda: growth.measure(DIGITS, device, *of(100, 3)),
     }
 
 
@@ -135,9 +134,6 @@ def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
         "training_dit_b": lambda: sizes.transformer(DDPM, 256, 5, 5, depth=12, width=768, heads=12, channels=4),
         "pipeline_cifar10": lambda: sizes.pipelines(DDPM, 20, 256, 3),
         "scoring": lambda: sizes.scoring(2048, 50_000, 2048, 1000, 1),
-        "sharing": lambda: sharing.measure(
-            training.with_compiler(sizes.params(COLOUR), False), sizes.device, sizes.of(1, 10), *sizes.of(300)
-        ),
         "shares": lambda: steps.shares(sizes.compiled(DDPM), sizes.device, *sizes.of(50, 3)),
         "checkpoint": lambda: steps.checkpoints(sizes.compiled(DDPM), sizes.device, *sizes.of(20, 5)),
         "experts_cifar10": lambda: sizes.experts(IDDPM, 128, 20, 3),

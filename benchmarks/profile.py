@@ -4,13 +4,12 @@ Both are timed on the same batches, in turns. `share` is the bare forward passes
 would mean that all else is free.
 """
 
-import statistics
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import effort
+from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import spec_of
 from unequal.diffusion.predictions import add_noise
 from unequal.measures.profiling import Draws, profile
@@ -40,15 +39,15 @@ def measure(params: Params, device: torch.device, repeats: int, images: int | No
     denoiser = Denoiser(net, spec_of(params))
     drawn = draws.batches(params.profile.batch_size)
     batches = [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t, _ in drawn]
-    forward_passes(net, batches[:2])
-    whole, bare = [], []
-    for _ in range(repeats):
-        whole.append(effort(lambda: profile(denoiser, draws, params.profile.batch_size), device))
-        bare.append(effort(lambda: forward_passes(net, batches), device))
+    work = {
+        "profile": lambda: profile(denoiser, draws, params.profile.batch_size),
+        "forward": lambda: forward_passes(net, batches),
+    }
+    times = in_turns(work, repeats, device)
     return {
-        "share": statistics.median(one / other for one, other in zip(bare, whole, strict=True)),
-        "forward_seconds": bare,
-        "profile_seconds": whole,
+        "share": ratio(times["forward"], times["profile"])["median"],
+        "forward_seconds": times["forward"],
+        "profile_seconds": times["profile"],
         "timesteps": schedule.timesteps,
         "images_per_timestep": images or params.profile.images,
         "batch_size": params.profile.batch_size,

@@ -80,21 +80,6 @@ def scoring(figures: Figures) -> str:
     return f"Inception {figures['images_per_second']:,.0f} images/s; two sets of {sizes} features: {said}"
 
 
-def sharing(figures: Figures) -> str:
-    """Images a second of trainings together, of one alone."""
-    ways, said = {"plain": "", "mps": "with NVIDIA's Multi-Process Service "}, []
-    alone = figures["images_per_second"]["plain"]["1"]
-    for way, speeds in figures["images_per_second"].items():
-        said += [f"{ways[way]}{', '.join(f'{count}: {one / alone:.2f}' for count, one in speeds.items())}"]
-    return f"batch of {figures['batch_size']}, {alone:,.0f} images/s alone; {'; '.join(said)}"
-
-
-def growth(found: Mapping[str, float]) -> str:
-    """Sizes, and the time that each takes of the first one's."""
-    first, *_ = found.values()
-    return f"{', '.join(found)}: {', '.join(f'{taken / first:.2f}' for taken in found.values())}"
-
-
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
     return f"training, {name}: time of a loop over that of the network's passes alone", loops
@@ -118,7 +103,6 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "experts_colour": ("pruned experts, 7 M net", pruned),
     "experts_cifar10": ("pruned experts, IDDPM's CIFAR-10 net", pruned),
     "profile": ("profile: share of the bare forward passes", lambda one: f"{one['share']:.2f}"),
-    "sharing": ("trainings of a 7 M net that share a GPU: images a second together, of one alone", sharing),
     "data": ("waiting for 100 k images of 64×64 on disk, share of a step", waits),
     "data_full": ("1.28 M images of 16×16 in one file, batches of 128; share of a step", full),
     "shares": (
@@ -140,10 +124,6 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
             f"`dvc repro` {one['seconds']['dvc repro']:.1f} s, `snakemake -n` {one['seconds']['snakemake -n']:.1f} s; "
             f"{spread(one['start_over_imports'])}"
         ),
-    ),
-    "growth": (
-        "time, of the first one's",
-        lambda one: "; ".join(f"{what} {growth(found)}" for what, found in one["seconds"].items()),
     ),
 }
 

@@ -48,17 +48,13 @@ def processor_seconds() -> float:
 
 
 def in_turns(
-    contestants: Mapping[str, Callable[[], object]],
-    rounds: int,
-    device: torch.device,
-    warm_up: bool = True,
-    clock: Clock = effort,
+    contestants: Mapping[str, Callable[[], object]], rounds: int, device: torch.device
 ) -> dict[str, list[float]]:
     """Seconds of every contestant in every round; a round before the first one warms up."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(-1 if warm_up else 0, rounds):
+    for number in range(-1, rounds):
         for name in list(contestants)[:: 1 if number % 2 else -1]:
-            taken = clock(contestants[name], device)
+            taken = effort(contestants[name], device)
             times[name] += [taken] if number >= 0 else []
     return times
 

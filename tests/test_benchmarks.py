@@ -11,7 +11,6 @@ from benchmarks import training
 from benchmarks.__main__ import Sizes, main, on_cpu, on_gpu
 from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop
 from benchmarks.table import ROWS, table
-from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.files import read_json
 from unequal.settings.params import Params
@@ -26,7 +25,7 @@ def long() -> Params:
 
 TRIALS = {"cpu": on_cpu(Sizes(CPU, trial=True)), "gpu": on_gpu(Sizes(CPU, trial=True))}
 #: Start engines and programs, and take minutes.
-LONG = ("overhead", "growth")
+LONG = ("overhead",)
 
 
 @pytest.mark.slow
@@ -94,7 +93,6 @@ def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> 
     assert written["ratio"] == figures["ratio"]
     assert {"device", "threads", "torch"} <= set(written)
     assert table("cpu", tmp_path).splitlines()[2] == f"| {ROWS['pipeline_digits'][0]} | 1.23 (1.00 … 2.00) |"
-    assert growth_of({"10": 2.0, "20": 4.0, "40": 9.0}) == "10, 20, 40: 1.00, 2.00, 4.50"
 
 
 def test_every_benchmark_has_a_row_and_an_unknown_one_is_one_line() -> None:

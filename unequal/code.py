@@ -5,7 +5,7 @@ A fingerprint holds
 - every module of the project that it imports, directly or not, within functions too, and the `__init__.py` of every
   package on the way, without comments and docstrings (`canonical`);
 - the texts and templates that such a module names, where they lie in its folder;
-- the versions of the libraries that these modules import.
+- the versions of Python and of the libraries that these modules import.
 
 The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
 how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
@@ -27,12 +27,10 @@ HARNESS = ("unequal.pipeline", "unequal.processes")
 #: Distributions whose modules are named otherwise.
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 DIGEST_CHARACTERS = 16
+#: Each version prints syntax trees in a way of its own.
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 #: Folders into which packages are installed.
 INSTALLED = ("site-packages", "dist-packages")
-#: Fields that change nothing that a program does: how a string is prefixed, comments about types, and whether a
-#: name is read or set, which follows from where it stands.
-MEANINGLESS = {"kind", "type_comment", "type_ignores", "ctx"}
-
 #: Kind (modules, texts, libraries) → name → digest or version.
 Fingerprint = dict[str, dict[str, str | None]]
 
@@ -81,7 +79,7 @@ class Tree:
         return {
             "modules": ordered({name: module.digest for name, module in modules.items()}),
             "texts": ordered(texts),
-            "libraries": ordered({name: public_version(name) for name in libraries}),
+            "libraries": ordered({name: public_version(name) for name in libraries} | {"python": PYTHON}),
         }
 
     def reached(self, file: Path) -> Reached:
@@ -199,63 +197,14 @@ def public_version(name: str) -> str | None:
 
 
 def canonical(source: str) -> str:
-    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError.
-
-    The text is equal on Python 3.11 to 3.14. `ast.dump` differs between them: it shows fields that later versions have
-    added, empty as they are, and prints characters or not as the version's Unicode tables say.
-    """
-    return canonical_node(ast.parse(source))
-
-
-def canonical_node(node: ast.AST) -> str:
-    """Print a node of a syntax tree and all below it, likewise."""
-    pieces: list[str] = []
-    write(node, pieces)
-    return "".join(pieces)
-
-
-def write(value: object, pieces: list[str]) -> None:
-    """Append the text of a node, a list of nodes or a constant."""
-    if isinstance(value, ast.AST):
-        pieces.append(f"{type(value).__name__}(")
-        for name in sorted(value._fields):
-            field = getattr(value, name, None)
-            if isinstance(field, list):
-                field = [item for item in field if not is_bare_text(item)]
-            if isinstance(value, ast.JoinedStr):
-                field = joined(value.values)
-            if name not in MEANINGLESS and not is_left_out(name, field):
-                pieces.append(f"{name}=")
-                write(field, pieces)
-        pieces.append(")")
-    elif isinstance(value, list):
-        for item in value:
-            write(item, pieces)
-            pieces.append(",")
-    else:
-        pieces.append(f"{type(value).__name__}:{value!a} ")
-
-
-def is_left_out(name: str, field: object) -> bool:
-    """Say whether a field is absent: later versions have added some, and a format may be empty."""
-    if name == "format_spec" and isinstance(field, ast.JoinedStr):
-        return not joined(field.values)
-    # The constant None has it as its value.
-    return field == [] or (field is None and name != "value")
+    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for body in (field for _, field in ast.iter_fields(node) if isinstance(field, list)):
+            body[:] = [one for one in body if not is_bare_text(one)]
+    return ast.dump(tree)
 
 
 def is_bare_text(node: object) -> bool:
     """Say whether a statement is a docstring or another bare text."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def joined(values: list[ast.expr]) -> list[ast.expr]:
-    """Join neighbouring constants of an f-string and drop empty ones: versions cut differently."""
-    pieces: list[ast.expr] = []
-    for piece in values:
-        last = pieces[-1] if pieces else None
-        if isinstance(piece, ast.Constant) and isinstance(last, ast.Constant):
-            pieces[-1] = ast.Constant(str(last.value) + str(piece.value))
-        elif not (isinstance(piece, ast.Constant) and piece.value == ""):
-            pieces.append(piece)
-    return pieces

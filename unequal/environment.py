@@ -18,14 +18,18 @@ RANKS = {f"{of}{what}" for of in ("", "LOCAL_", "GROUP_", "NODE_") for what in (
 RANKS |= {"MASTER_ADDR", "MASTER_PORT"}
 #: Overrides of the arithmetic for float32 by NVIDIA's libraries.
 TF32 = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
-
-
 #: Signals to stop, of a person, a terminal or a cluster.
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
 #: Those that a shell has a process ignore: the hang-up under `nohup`, Ctrl-C in the background of a script.
 IGNORABLE = (signal.SIGHUP, signal.SIGINT)
+
+
+class Stopped(BaseException):
+    """The process was asked to end, by a signal of this number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def signals_to_stop() -> tuple[signal.Signals, ...]:

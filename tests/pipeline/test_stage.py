@@ -17,6 +17,7 @@ import yaml
 from stage_project import RUNTIME, Recorder
 
 from unequal.code import fingerprint
+from unequal.environment import Stopped
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, StageCommand, stage
@@ -128,7 +129,7 @@ def test_outputs_replace_older_ones_and_the_work_directory_goes(project: Path) -
         (OSError(errno.EIO, ""), 1, "test_stage: {here}: Input/output error\n", "FAILED"),
         # A library may wrap the error of the system.
         (RuntimeError("No space left on device (28)"), 1, "test_stage: {here}: No space left on device\n", "FAILED"),
-        (KeyboardInterrupt(), 130, "test_stage: stopped; the same command goes on\n", "KILLED"),
+        (Stopped(signal.SIGINT), 130, "test_stage: stopped; the same command goes on\n", "KILLED"),
     ],
 )
 def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(

@@ -401,16 +401,3 @@ def test_a_run_without_a_commit_is_named_by_what_differs_from_an_earlier_one(pro
         Tracker(Tracking(**TRACKING), StageExecution("train", {}, {}, document, written)).finish("FINISHED")
     names = {run.info.run_name for run in runs(project)[0]}
     assert names == {"pipeline icons 16 px", "pipeline icons 16 px seed=2"}
-
-
-def test_a_stage_tags_executions_of_another_by_their_name(project: Path) -> None:
-    for name in ("first", "second"):
-        execution = StageExecution("train_arm", {"rung": "short", "rate": 1, "name": name}, {"seed": 1}, SETTINGS)
-        Tracker(Tracking(**TRACKING), execution).finish("FINISHED")
-    judge = Tracker(Tracking(**TRACKING), StageExecution("judge_rung", {"rung": "short"}, {"seed": 1}, SETTINGS))
-    judge.sibling_tags("train_arm", {"second": {"fate": "out"}})
-    judge.finish("FINISHED")
-    children = [run for run in runs(project)[1] if run.data.tags["stage"] == "train_arm"]
-    assert {run.info.run_name for run in children} == {"train_arm short first", "train_arm short second"}
-    found = [run.data.tags for run in children]
-    assert {tags["option.name"]: tags.get("fate") for tags in found} == {"first": None, "second": "out"}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unequal.race.claim import Slope, blocks_for, forecasts, look, pays_from, visible, worth
+from unequal.race.claim import Slope, look, pays_from, worth
 from unequal.race.plan import CONFIRM, WHOLE, Plan, claim_of, following, opening
 from unequal.race.simulation import LEAGUE, World, best_prospects, plans, simulate
 from unequal.race.standing import Candidate, Scatter, going_on, merged, next_lower, scatter_of, seats, shrunk_effect
-from unequal.statistics.estimates import BlockModel, Estimate
+from unequal.statistics.estimates import BlockModel
 
 RATES = (0.5, 1.0, 2.0)
 A, B, C = (Candidate(name, 1.0) for name in "abc")
@@ -122,13 +122,6 @@ def test_a_winner_that_collapses_is_never_better() -> None:
     }
 
 
-def test_more_blocks_see_smaller_differences() -> None:
-    scatter = Scatter(20 * 0.05**2, 20)
-    blocks = blocks_for(0.05, scatter)
-    assert blocks is not None
-    assert visible(scatter, blocks) <= 0.05 < visible(scatter, blocks - 1)
-
-
 def test_the_forecast_of_the_best_of_equal_arms_is_nothing() -> None:
     generator = np.random.default_rng(0)
     own = {Candidate(f"a{k}", 1.0): dict(enumerate(row)) for k, row in enumerate(generator.normal(size=(30, 4)))}
@@ -147,15 +140,6 @@ def test_worth_is_the_control_at_so_many_more_images() -> None:
     assert pays_from(28.0, 2.0) == 28.0
     assert pays_from(28.0, 1.0) is None
     assert Slope.between([1.0], [1.1], 0.25, 0.0) is None
-
-
-def test_forecasts_go_on_along_a_line_and_stop_at_four_times() -> None:
-    short, whole = Estimate(-0.1, 0.01, 8), Estimate(-0.3, 0.01, 8)
-    two, four = forecasts(short, whole, 0.25)
-    assert [two.difference, four.difference] == pytest.approx([-0.4, -0.5])
-    assert four.high - four.low > two.high - two.low
-    with pytest.raises(ValueError, match="to 4 times"):
-        forecasts(short, whole, 0.25, farthest=8)
 
 
 def test_a_race_ends_where_the_control_leads_and_goes_on_where_a_look_is_undecided() -> None:

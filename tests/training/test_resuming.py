@@ -16,7 +16,7 @@ from small_trainer import CPU, LEARNING, OPTIMIZER, SCHEDULE, Changed, broken_at
 from tensors import equal
 from torch import Tensor
 
-from unequal.environment import STOPS
+from unequal.environment import STOPS, Stopped
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
@@ -243,7 +243,7 @@ def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build: 
         if handler is signal.SIG_IGN:
             assert build(objective=signalled_at(5, signal.SIGINT)).run().images_seen == 40
             return
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Stopped):
             build(objective=signalled_at(5, signal.SIGINT)).run()
         assert build().run().images_seen == 40
     finally:

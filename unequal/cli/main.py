@@ -7,7 +7,7 @@ from types import FrameType
 
 import click
 
-from unequal.environment import drop_variables, prepare_streams, signals_to_stop
+from unequal.environment import Stopped, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, missing, needs, one_line, say
 
 COMMANDS = "unequal.cli.commands"
@@ -37,14 +37,6 @@ SUBCOMMANDS = {
 }
 #: Added to a signal's number: the exit status by which shells report it.
 SIGNALLED = 128
-
-
-class Stopped(BaseException):
-    """The process was asked to end, by a signal of this number."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class Subcommands(click.Group):

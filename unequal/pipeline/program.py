@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn, Self
 
-from unequal.environment import STOPS, drop_variables, prepare_streams, signals_to_stop
+from unequal.environment import STOPS, Stopped, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, one_line, plain, say
 from unequal.files import storage_refusal
 from unequal.pipeline.attempt import ENGINE, engine_run
@@ -196,18 +196,14 @@ def errors_reported(name: str) -> Iterator[None]:
     drop_variables(launched=folder() is not None)
     prepare_streams()
     follow_launcher()
-    previous = {one: signal.signal(one, on_stop_signal) for one in stop_signals() if one != signal.SIGINT}
+    previous = {one: signal.signal(one, on_stop_signal) for one in stop_signals()}
     try:
         yield
     except UserError as error:
         exit_with_lines(name, getattr(error, "lines", [str(error)]))
-    except KeyboardInterrupt:
+    except Stopped as stopped:
         report_stop(name)
-        sys.exit(128 + signal.SIGINT)
-    except SystemExit:
-        if stop_requested():
-            report_stop(name)
-        raise
+        sys.exit(128 + stopped.number)
     except Exception as error:
         refusal = storage_refusal(error)
         if stop_requested():
@@ -236,14 +232,14 @@ def report_stop(name: str) -> None:
 
 
 def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:
-    """Exit as the signal does; another one must not interrupt the clean-up."""
+    """Stop as the signal asks; another one, but for a second Ctrl-C, must not interrupt the clean-up."""
     for one in {number, *stop_signals()} - {signal.SIGINT}:
         signal.signal(one, signal.SIG_IGN)
-    sys.exit(128 + (signal.SIGTERM if number in LAUNCHED else number))
+    raise Stopped(signal.SIGTERM if number in LAUNCHED else number)
 
 
 def stop_requested() -> bool:
-    """Say whether `on_stop_signal` has been called: an error after that comes from a library that caught the exit."""
+    """Say whether `on_stop_signal` has been called: an error after that comes from a library that caught `Stopped`."""
     return signal.getsignal(stop_signals()[0]) is signal.SIG_IGN
 
 

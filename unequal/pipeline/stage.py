@@ -216,10 +216,6 @@ class Run:
         if self.runtime.tracking.register_models:
             self._tracker.register(name, model, timesteps, sampling)
 
-    def sibling_tags(self, stage: str, tags: Mapping[str, Mapping[str, str]]) -> None:
-        """Tag executions of another stage in the log, by their option `name`."""
-        self._tracker.sibling_tags(stage, tags)
-
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
         """Log figures with the whole pipeline's run, where configurations are compared."""
         self._parent_results |= metrics

@@ -32,8 +32,6 @@ PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000,
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Folder of the files of runs in a database, in the project.
 FILES = "mlartifacts"
-#: Largest answer of a server, and the longest time that it may take.
-ANSWER_BYTES, ANSWER_SECONDS = 50_000_000, 120
 #: Tag of a stage's run.
 STAGE_TAG = "stage"
 #: Tag of a parent run, by which the executions of the same settings find it.
@@ -108,7 +106,6 @@ class Store:
                 prepare_database(self.database)
                 if self.database.is_relative_to(root):
                     bring_files_along(self.database, root / FILES)
-        bound_answers()
         self.client = MlflowClient(f"sqlite:///{self.database}" if self.database else uri)
 
     def attempt(self, task: Callable[["Store"], None]) -> None:
@@ -168,13 +165,6 @@ class Store:
         """Set tags of the child run."""
         for name, value in tags.items():
             self.client.set_tag(self.child, name, value)
-
-    def tag_siblings(self, stage: str, tags: Mapping[str, Mapping[str, str]]) -> None:
-        """Set tags of executions of a stage under the same parent, by their option `name`."""
-        query = f"tags.`mlflow.parentRunId` = '{self.parent}' and tags.stage = '{stage}'"
-        for run in self.client.search_runs([self._experiment_id()], query):
-            for name, value in tags.get(run.data.tags.get("option.name", ""), {}).items():
-                self.client.set_tag(run.info.run_id, name, value)
 
     def log_points(self, points: Sequence[Point], parent: bool = False) -> None:
         """Log points of curves."""
@@ -333,36 +323,6 @@ def holds_our_runs_alone(connection: sqlite3.Connection) -> bool:
     counts = f"SELECT count(*), sum(run_uuid NOT IN ({ours})) FROM runs"
     runs, others = connection.execute(counts).fetchone()
     return runs > 0 and not others
-
-
-def bound_answers() -> None:
-    """Have MLflow's client read no endless answer, in bytes or in time; to be called before its first request."""
-    from mlflow.utils import request_utils
-
-    session_of = request_utils._get_request_session
-
-    def bounded(*arguments: Any, **options: Any) -> Any:
-        session = session_of(*arguments, **options)
-        session.hooks["response"] = [read_bounded]
-        return session
-
-    request_utils._get_request_session = bounded
-
-
-def read_bounded(response: Any, **_: Any) -> None:
-    """Have the body of an answer end in an error where it is too long or takes too long; a hook of requests."""
-    stream, deadline = response.raw.stream, time.monotonic() + ANSWER_SECONDS
-
-    def pieces(*arguments: Any, **options: Any) -> Iterator[bytes]:
-        total = 0
-        for piece in stream(*arguments, **options):
-            total += len(piece)
-            if total > ANSWER_BYTES or time.monotonic() > deadline:
-                response.raw.close()
-                raise ConnectionError(f"an answer of more than {total} bytes, or {ANSWER_SECONDS} s")
-            yield piece
-
-    response.raw.stream = pieces
 
 
 def bring_files_along(database: Path, files: Path) -> None:

@@ -75,10 +75,6 @@ class Tracker:
         """Set tags of the execution."""
         self._put(partial(Store.log_tags, tags=dict(tags)))
 
-    def sibling_tags(self, stage: str, tags: Mapping[str, Mapping[str, str]]) -> None:
-        """Set tags of executions of a stage under the same parent, by their option `name`."""
-        self._put(partial(Store.tag_siblings, stage=stage, tags=tags))
-
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Add a point to each of some curves."""
         self._points += points(metrics, step)

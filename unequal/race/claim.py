@@ -13,8 +13,6 @@ from unequal.statistics.verdicts import BETTER, SAME, UNDECIDED, WORSE, equivale
 
 #: Level of each look, two-sided: two looks claim a difference that is not there in 4.1 % of races.
 LOOK = 0.025
-#: The longest final training that is forecast, as a multiple of a whole training.
-FARTHEST = 4
 
 
 class Claim(NamedTuple):
@@ -91,11 +89,6 @@ def visible(scatter: Scatter, blocks: int) -> float:
     return float(quantiles * np.sqrt(2 * scatter.variance / blocks))
 
 
-def blocks_for(delta: float, scatter: Scatter, most: int = 200) -> int | None:
-    """Fresh blocks that show a difference of δ in four of five races; None: more than `most`."""
-    return next((blocks for blocks in range(2, most + 1) if visible(scatter, blocks) <= delta), None)
-
-
 class Slope(NamedTuple):
     """Fall of the control's ln(FID) with ln(images), between its short and its whole trainings, and its error."""
 
@@ -121,32 +114,3 @@ def worth(difference: float, slope: Slope) -> float:
 def pays_from(cost: float, multiple: float) -> float | None:
     """Length of a final training from which on a race of this cost pays, in the unit of the cost; None: never."""
     return cost / (multiple - 1) if multiple > 1 else None
-
-
-class Forecast(NamedTuple):
-    """Difference of winner and control in ln(FID) at a longer training, with its 95 % interval."""
-
-    times: int
-    difference: float
-    low: float
-    high: float
-
-
-def forecasts(short: Estimate, whole: Estimate, share: float, farthest: int = FARTHEST) -> list[Forecast]:
-    """Lay a line over ln(images) through the differences in short and in whole trainings, to 2 and 4 times the latter.
-
-    Raises:
-        ValueError: farther than 4 times.
-    """
-    if farthest > FARTHEST:
-        raise ValueError(f"{farthest} times the images of a whole training; a race forecasts to {FARTHEST} times")
-    doublings, lines = np.log2(1 / share), []
-    for times in (2, 4):
-        if times > farthest:
-            break
-        ahead = np.log2(times) / doublings
-        difference = whole.difference + ahead * (whole.difference - short.difference)
-        error = float(np.hypot((1 + ahead) * whole.error, ahead * short.error))
-        half = float(stdtrit(min(short.freedom, whole.freedom), 0.975)) * error
-        lines.append(Forecast(times, float(difference), float(difference - half), float(difference + half)))
-    return lines

@@ -7,11 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from unequal.files import json_or_none, read_json
 from unequal.race.bracket import SLOTS, measured, plan_of, rungs, training_name
-from unequal.race.claim import Claim, Slope, blocks_for, forecasts, pays_from, worth
+from unequal.race.claim import Claim, Slope, pays_from, worth
 from unequal.race.experts import base_recipe, plan_of_experts
 from unequal.race.judging import claim_document
 from unequal.race.plan import (
@@ -29,7 +27,6 @@ from unequal.race.standing import Candidate, Results, Scatter, best_of_arms, mea
 from unequal.race.training import recipe_at
 from unequal.settings.race import Race, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
-from unequal.statistics.estimates import Estimate
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
 from unequal.timesteps.partition import Partition
 
@@ -115,20 +112,6 @@ class Standing:
         return {one.name: round(len(one.candidates) * len(one.blocks) * one.share * whole) for one in counted}
 
 
-def effect(standing: Standing) -> tuple[str, Estimate] | None:
-    """Difference of winner and control in ln(FID), and its source: fresh seeds, or a forecast; None: there is none."""
-    winner, control = standing.pair
-    if winner.arm == control.arm or not standing.has_whole:
-        return None
-    claim, results = standing.claim, whole_results(standing.done)
-    if claim is not None and claim.estimate is not None:
-        return "fresh seeds", claim.estimate
-    _, forecast = shrunk_effect(results, winner.arm, control.arm, standing.scatter)
-    blocks = len(results[winner])
-    error = math.sqrt(2 * standing.scatter.variance / blocks) if standing.scatter.freedom else math.inf
-    return "forecast", Estimate(forecast, error, max(1, standing.scatter.freedom))
-
-
 def bet_effect(standing: Standing) -> float | None:
     """Difference of winner and control in ln(FID) by all whole trainings, those of the race shrunk; None: no winner."""
     winner, control = standing.pair
@@ -142,43 +125,19 @@ def bet_effect(standing: Standing) -> float | None:
     return (before * forecast + fresh * claim.estimate.difference) / (before + fresh)
 
 
-def ahead(standing: Standing) -> list[dict[str, Any]]:
-    """Forecasts of longer trainings, where winner and control were trained short and whole."""
-    known = effect(standing)
-    if known is None or SHORT not in standing.done or standing.race.short is None:
-        return []
-    short, (winner, control) = standing.done[SHORT], standing.pair
-    if winner not in short or control not in short or not np.isfinite([*short[winner].values()]).all():
-        return []
-    pairs = np.array([short[winner][block] - short[control][block] for block in short[winner]])
-    if not np.isfinite(pairs).all() or not standing.scatter.freedom:
-        return []
-    error = math.sqrt(2 * standing.scatter.variance / len(pairs))
-    before = Estimate(float(pairs.mean()), error, standing.scatter.freedom)
-    return [
-        {
-            "times": one.times,
-            "change": math.expm1(one.difference),
-            "low": math.expm1(one.low),
-            "high": math.expm1(one.high),
-        }
-        for one in forecasts(before, known[1], standing.race.short.share)
-    ]
-
-
 def findings(standing: Standing) -> dict[str, Any]:
     """Everything that the page says, as JSON."""
-    (winner, control), known, images = standing.pair, effect(standing), standing.images()
-    cost, multiple, slope = sum(images.values()), None, standing.slope
-    if known is not None and slope is not None and known[1].difference < 0:
-        multiple = worth(known[1].difference, slope)
-    shown = None
-    if standing.has_whole and winner.arm != control.arm:
-        looks, forecast = shrunk_effect(whole_results(standing.done), winner.arm, control.arm, standing.scatter)
-        bet = bet_effect(standing)
-        shown = {"as_it_looks": math.expm1(looks), "forecast": math.expm1(forecast if bet is None else bet)}
-    blocks = blocks_for(standing.race.delta, standing.scatter) if standing.scatter.freedom else None
-    claim = standing.claim
+    (winner, control), claim, bet = standing.pair, standing.claim, bet_effect(standing)
+    images, slope, multiple, shown = standing.images(), standing.slope, None, None
+    cost, difference = (
+        sum(images.values()),
+        bet if claim is None or claim.estimate is None else claim.estimate.difference,
+    )
+    if difference is not None and slope is not None and difference < 0:
+        multiple = worth(difference, slope)
+    if bet is not None:
+        looks, _ = shrunk_effect(whole_results(standing.done), winner.arm, control.arm, standing.scatter)
+        shown = {"as_it_looks": math.expm1(looks), "forecast": math.expm1(bet)}
     return {
         "sentence": sentence(standing),
         "ended": standing.ended,
@@ -189,13 +148,11 @@ def findings(standing: Standing) -> dict[str, Any]:
         "effect_in_the_race": shown,
         "sampling": standing.sampling,
         "scatter_of_a_training": math.sqrt(standing.scatter.variance) if standing.scatter.freedom else None,
-        "blocks_that_show_delta": blocks,
         "worth_in_images_of_the_control": multiple,
         "cost_in_images": images,
         "cost_in_whole_trainings": cost / standing.race.recipe.images,
         "cost_in_hours": {rung: sum(both) / 3600 for rung, both in standing.seconds.items()},
         "pays_from_images": None if multiple is None else pays_from(cost, multiple),
-        "longer_trainings": ahead(standing),
     }
 
 

@@ -78,7 +78,7 @@ def between(low: float, high: float) -> str:
 
 def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statement]:
     """Statements on what is shown, and on the best bet."""
-    claim, race = standing.claim, standing.race
+    claim = standing.claim
     lines = [say("shown", "Shown:", "nothing; no fresh seeds were trained.")]
     if claim is not None and claim.estimate is not None:
         span = between(math.expm1(claim.low), math.expm1(claim.high))
@@ -93,24 +93,17 @@ def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statemen
         looks, forecast = percent(effect["as_it_looks"], True), percent(effect["forecast"], True)
         bet += f" In the race FID of its winner looked {looks}; the forecast by all seeds is {forecast}."
     lines.append(say("bet", "Best bet:", bet))
-    if (blocks := found["blocks_that_show_delta"]) is not None:
-        price = with_prefix(2 * blocks * race.recipe.images)
-        lines.append(say("price", "Price of δ:", f"{blocks} fresh seeds show {percent(race.delta)}: {price} images."))
     return lines
 
 
 def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
-    """Worth of the recipe, length from which on the race pays, and forecasts."""
+    """Worth of the recipe, and length from which on the race pays."""
     lines = []
     if (multiple := found["worth_in_images_of_the_control"]) is not None:
         text = f"by its own slope the control needs {multiple:.3g} × the images for the same FID."
         lines.append(say("worth", "Worth:", text))
     if (images := found["pays_from_images"]) is not None:
         lines.append(say("pays", "Pays:", f"from a final training of {with_prefix(images)} images on."))
-    for one in found["longer_trainings"]:
-        change, span = percent(one["change"], True), between(one["low"], one["high"])
-        subject = f"At {one['times']} × the images:"
-        lines.append(say(f"at_{one['times']}", subject, f"FID changes by {change} ({span}), as a forecast."))
     return lines
 
 

@@ -5,6 +5,7 @@ the same batch whether or not the process was stopped before it, and the checkpo
 """
 
 import json
+import signal
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unequal.environment import Stopped
 from unequal.errors import Diverged, UserError
 from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
@@ -189,7 +191,7 @@ class Trainer:
             writer.finish()
             self.accelerator.wait_for_everyone()
         if self.step < self.steps:  # the signal that asked for it has not ended the process
-            raise KeyboardInterrupt
+            raise Stopped(signal.SIGTERM)
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
         grids = {} if self.pictures is None else self.pictures.grids

@@ -6,7 +6,7 @@ from pathlib import Path
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.race.bracket import START, label, note, rungs, training_name
+from unequal.race.bracket import START, label, note, rungs
 from unequal.race.judging import standing_document
 from unequal.race.results import read_done, results_of
 from unequal.race.standing import means
@@ -42,14 +42,6 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
         write_json(notes / note(rung, one).name, {"arm": one.arm, "rate": one.rate})
     document = standing_document(settings.race, done, collapsed, following)
     run.table("standing", document["standing"])
-    fates = {(one["arm"], one["rate"]): {"fate": one["fate"]} for one in document["standing"]}
-    for program, with_experts in (("train_arm", False), ("train_experts", True)):
-        trained = [
-            one for one in current.candidates if (settings.race.arms[one.arm].experts is not None) == with_experts
-        ]
-        run.sibling_tags(
-            program, {training_name(one, block): fates[one] for one in trained for block in current.blocks}
-        )
     headline = {f"fid/{rung}/{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
     run.metrics(f"results/race/standing/{rung}.json", document, headline)
 
