@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from piloted import pilot_figures
 
 from unequal.comparison.settings import Comparison
 from unequal.files import write_json
@@ -26,7 +25,6 @@ DESIGN: dict[str, Any] = {
 }
 #: In ln(endpoint), against the control; trainings scatter by 0.003 within blocks, blocks by 0.2.
 EFFECTS = {"lower": -0.1, "other": 0.1}
-PILOT = pilot_figures(*DESIGN["endpoints"])
 
 
 def design(**changes: Any) -> Comparison:

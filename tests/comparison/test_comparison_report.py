@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks_data import PILOT, design, write_trainings
+from blocks_data import design, write_trainings
 from click.testing import CliRunner, Result
 from html_tables import uneven_tables
 from one_line import refusal
@@ -21,7 +21,7 @@ from unequal.comparison.figures import without_outliers
 from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
-from unequal.comparison.tables import answer, promise, scattering
+from unequal.comparison.tables import answer, scattering
 from unequal.files import read_json, write_json
 from unequal.report.formatting import label
 from unequal.statistics.power import Design, upper_deviation
@@ -47,7 +47,7 @@ def scale(file: Path, factor: float) -> None:
 
 
 def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
-    for one in families(read_results(trainings, design()), PILOT):
+    for one in families(read_results(trainings, design())):
         words = {comparison.arm: finding.word for comparison, finding in one.verdicts.items()}
         assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
         assert one.repeated.word == SAME
@@ -56,10 +56,10 @@ def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
 
 def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Path) -> None:
     plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
-    before = family(read_results(trainings, plan), "fid", PILOT)
+    before = family(read_results(trainings, plan), "fid")
     for arm in plan.arms.all:
         scale(trainings / f"{arm}/block_0.json", 7)
-    after = family(read_results(trainings, plan), "fid", PILOT)
+    after = family(read_results(trainings, plan), "fid")
     for one in before.verdicts:
         assert after.verdicts[one].change == pytest.approx(before.verdicts[one].change)
         same = after.verdicts[one].high == pytest.approx(before.verdicts[one].high)
@@ -68,37 +68,34 @@ def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Pat
 
 def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
     found = read_results(trainings, design())
-    judged = family(found, "fid", PILOT)
+    judged = family(found, "fid")
     for one, ends in judged.alone.items():
         arm, control = found.logarithms("fid", one.arms)
         assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
 
 
 def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
-    assert not family(read_results(trainings, design()), "fid", PILOT).unlike
+    assert not family(read_results(trainings, design()), "fid").unlike
     for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
         scale(trainings / f"lower/block_{block}.json", factor)
-    judged = family(read_results(trainings, design()), "fid", PILOT)
+    judged = family(read_results(trainings, design()), "fid")
     assert list(judged.unlike) == ["lower"]
     assert "more than twice as much in: lower (" in scattering(judged)
 
 
 def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
-    blind = pilot_figures("fid", upper_deviation=0.02)
-    losses, fid = families(read_results(trainings, design()), blind)
-    assert {one.word for one in losses.verdicts.values()} == {NOT_TESTABLE}
+    _, fid = families(read_results(trainings, design(endpoints={"loss_over_timesteps": 0.001, "fid": 0.001})))
     for comparison, one in fid.verdicts.items():
+        assert fid.visible[comparison] > fid.needed
         assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
     assert {one.word for one in fid.verdicts.values()} == {BETTER, NOT_TESTABLE, WORSE}
-    # Nothing is promised where the pilot has measured nothing.
-    assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
-    _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
+    _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})))
     assert {one.word for one in asked.verdicts.values()} == {BETTER, SAME, WORSE}
 
 
 def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings: Path) -> None:
-    losses, fid = families(read_results(trainings, design()), PILOT)
+    losses, fid = families(read_results(trainings, design()))
     best = min((one.change, pair.arm) for pair, one in fid.verdicts.items() if one.word == BETTER)
     assert answer(fid).startswith(f"By FID, {label(best[1])} is better than its control ")
     nothing = replace(losses, verdicts={pair: replace(one, word=SAME) for pair, one in losses.verdicts.items()})
@@ -188,17 +185,9 @@ def test_the_page_says_what_was_judged(trainings: Path) -> None:
     assert "the same within 2.00 %" in markdown
 
 
-def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings(project: Path) -> None:
-    write_trainings(project / "results/endpoints", design())
-    short = pilot_figures("loss_over_timesteps", "fid", upper_deviation=0.5)
-    words = {}
-    for scatter in ("pilot", "blocks"):
-        found = read_results(project / "results/endpoints", design(scatter=scatter))
-        family = families(found, short)[1]
-        words[scatter] = {one.arm: finding.word for one, finding in family.verdicts.items()}
-    assert set(words["pilot"].values()) == {NOT_TESTABLE}
-    assert (words["blocks"]["lower"], words["blocks"]["alike"]) == (BETTER, SAME)
-    assert "of this size: by the scatter of these trainings" in promise(family)
+def test_what_can_be_detected_goes_by_the_scatter_of_the_trainings(trainings: Path) -> None:
+    found = read_results(trainings, design())
+    family = families(found)[1]
     # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
     (lower,) = (one for one in family.visible if one.arm == "lower")
     values = found.logarithms("fid", found.plan.pooled_arms)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.comparison.speed import Curve, last_crossing, log_speed_up, shift_onto
+from unequal.comparison.speed import Curve, log_speed_up, shift_onto
 
 IMAGES = (100, 200, 400, 600, 800, 1000)
 
@@ -45,11 +45,3 @@ def test_a_run_that_crosses_and_then_diverges_is_slower():
     baseline = Curve(IMAGES, [9, 8, 7, 6.5, 6.2, 6.0])
     diverging = Curve(IMAGES, [8, 6.1, 5.9, 7.0, 7.2, 7.1])
     assert log_speed_up(diverging, baseline) < 0
-    assert last_crossing(diverging, 6.0) is None
-
-
-def test_last_crossings():
-    assert last_crossing(Curve((1, 10, 100), (8.0, 2.0, 1.0)), 2.0) == pytest.approx(10)
-    assert last_crossing(Curve((1, 10, 100), (8.0, 4.0, 1.0)), 2.0) == pytest.approx(10**1.5)
-    assert last_crossing(Curve((1, 10, 100), (1.0, 3.0, 1.0)), 2.0) > 10
-    assert last_crossing(Curve((1, 10, 100), (1.0, 1.5, 1.9)), 2.0) == 1

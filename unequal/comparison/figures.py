@@ -103,9 +103,8 @@ def comparisons(figure: Figure, families: Sequence[Family], again: Contrast) -> 
 
 def forest_row(family: Family, one: Contrast) -> ForestRow:
     """A planned comparison with its verdict and what the study can detect of it."""
-    found, detectable = family.verdicts[one], family.visible[one]
-    shown = detectable if np.isfinite(detectable) else None
-    return ForestRow(against(one.arm, one.control), found.change, found.low, found.high, found.word, shown)
+    found, name = family.verdicts[one], against(one.arm, one.control)
+    return ForestRow(name, found.change, found.low, found.high, found.word, family.visible[one])
 
 
 def check_row(family: Family, again: Contrast) -> ForestRow:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
 from statistics import median
 from typing import Any
 
-from unequal.comparison.pilot import promised
 from unequal.comparison.results import ComparisonResults
-from unequal.comparison.settings import Contrast, Scatter
+from unequal.comparison.settings import Contrast
 from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 from unequal.statistics.verdicts import Verdict, interval, judge
@@ -26,10 +24,8 @@ class Family:
         endpoint: its name.
         delta: δ in ln(endpoint).
         needed: the difference that has to be visible, or smaller ones than are visible are not judged.
-        visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
-            that the plan names; infinite where the pilot did not measure the endpoint.
-        scatter: whose that is.
-        own: the same by the scatter of the study's own trainings, whatever the plan names.
+        visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter of
+            the trainings.
         verdicts: one for each planned comparison.
         repeated: the verdict on the A/A arm, which is no part of the family.
         alone: each comparison's 95 % interval by its two arms alone, A/A too; no verdict uses it.
@@ -40,8 +36,6 @@ class Family:
     delta: float
     needed: float
     visible: Mapping[Contrast, float]
-    scatter: Scatter
-    own: Mapping[Contrast, float]
     verdicts: Mapping[Contrast, Verdict]
     repeated: Verdict
     alone: Mapping[Contrast, tuple[float, float]]
@@ -57,7 +51,7 @@ class Family:
         """The family as JSON."""
         comparisons = {
             f"{one.arm} against {one.control}": asdict(finding)
-            | {"alone": list(self.alone[one]), "visible": finite(self.visible[one]), "visible_by_own": self.own[one]}
+            | {"alone": list(self.alone[one]), "visible": self.visible[one]}
             for one, finding in self.verdicts.items()
         }
         repeated = asdict(self.repeated)
@@ -65,23 +59,16 @@ class Family:
         return known | {"comparisons": comparisons, "repeated": repeated}
 
 
-def finite(value: float) -> float | None:
-    """The value, or None where it is infinite, which JSON does not know."""
-    return value if isfinite(value) else None
+def families(results: ComparisonResults) -> list[Family]:
+    """Judge all endpoints' comparisons."""
+    return [family(results, endpoint) for endpoint in results.plan.judged]
 
 
-def families(results: ComparisonResults, pilot: Mapping[str, Any]) -> list[Family]:
-    """Judge all endpoints' comparisons, given the trainings and the figures in results/pilot.json."""
-    return [family(results, endpoint, pilot) for endpoint in results.plan.judged]
-
-
-def family(results: ComparisonResults, endpoint: str, pilot: Mapping[str, Any]) -> Family:
+def family(results: ComparisonResults, endpoint: str) -> Family:
     """Judge the comparisons by one endpoint."""
     plan = results.plan
     planned, repeated, delta, asked = plan.compared, plan.repeated, plan.judged[endpoint], plan.needed(endpoint)
-    own = {one: seen_by_own(results, endpoint, one) for one in (*planned, repeated)}
-    piloted = pilot["endpoints"].get(endpoint)
-    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, len(plan.seeds), piloted) for one in own}
+    seen = {one: visible(results, endpoint, one) for one in (*planned, repeated)}
 
     def judged(*comparisons: Contrast) -> list[Verdict]:
         estimates = [estimate(results, endpoint, one) for one in comparisons]
@@ -94,8 +81,6 @@ def family(results: ComparisonResults, endpoint: str, pilot: Mapping[str, Any]) 
         delta=delta,
         needed=asked,
         visible={one: seen[one] for one in planned},
-        scatter=plan.scatter,
-        own={one: own[one] for one in planned},
         verdicts=dict(zip(planned, judged(*planned), strict=True)),
         repeated=again,
         alone=apart,
@@ -103,7 +88,7 @@ def family(results: ComparisonResults, endpoint: str, pilot: Mapping[str, Any]) 
     )
 
 
-def seen_by_own(results: ComparisonResults, endpoint: str, comparison: Contrast) -> float:
+def visible(results: ComparisonResults, endpoint: str, comparison: Contrast) -> float:
     """The difference that a comparison detects in four of five cases, by an upper bound (80 %) of its scatter.
 
     These are residuals, which know nothing of differences between arms: to plan by them favours no verdict.
@@ -120,11 +105,9 @@ def seen_by_own(results: ComparisonResults, endpoint: str, comparison: Contrast)
 
 def estimate(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:
     """The difference of two arms, with its error by the test that the plan names."""
-    if comparison.test == "welch":
-        return welch(*results.logarithms(endpoint, comparison.arms).tolist())
-    if comparison.test == "paired":
-        return estimate_alone(results, endpoint, comparison)
-    return pooled(results, endpoint).contrast(*comparison.arms)
+    if comparison.test == "pooled":
+        return pooled(results, endpoint).contrast(*comparison.arms)
+    return estimate_alone(results, endpoint, comparison)
 
 
 def estimate_alone(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:

@@ -2,13 +2,12 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from math import inf
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from unequal.comparison.settings import LEAST, Comparison, Contrast, Pilot
+from unequal.comparison.settings import LEAST, Comparison, Pilot
 from unequal.statistics.estimates import BlockModel
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 
@@ -111,16 +110,16 @@ def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dic
     """
 
     def visible(blocks: int) -> float:
-        return max(promised_all(plan, blocks, scatter).values())
+        return max(promised(plan, blocks, scatter).values())
 
-    planned = promised_all(plan, len(plan.seeds), scatter)
+    planned = promised(plan, len(plan.seeds), scatter)
     # More blocks see smaller effects, so the fewest that see enough are found by halving.
     counts = range(LEAST, MOST_BLOCKS + 1)
     place = bisect_left(counts, -asked, key=lambda blocks: -visible(blocks))
     return {
         "needed": asked,
         "visible_effect": max(planned.values()),
-        "visible_by_test": {one.test: effect for one, effect in planned.items()},
+        "visible_by_test": planned,
         "testable": max(planned.values()) <= asked,
         "blocks_needed": counts[place] if place < len(counts) else None,
     }
@@ -164,25 +163,13 @@ def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -
 DEVIATIONS = {"pooled": "upper_deviation", "paired": "upper_deviation", "welch": "whole_upper_deviation"}
 
 
-def promised(test: str, plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> float:
-    """The smallest difference of ln(endpoint) that a comparison by this test shows in four of five studies.
+def promised(plan: Comparison, blocks: int, scatter: Mapping[str, float]) -> dict[str, float]:
+    """Test → the smallest difference of ln(endpoint) that a comparison by it shows in four of five studies.
 
-    Welch's test has the freedom of one of its arms or more, so it detects this difference or less. Infinite where
-    the pilot did not measure the endpoint.
-
-    Args:
-        test: of a comparison.
-        plan: of the study.
-        blocks: that are judged.
-        pilot: its figures of the endpoint.
+    Welch's test has the freedom of one of its arms or more, so it detects this difference or less.
     """
-    if pilot is None or (deviation := pilot.get(DEVIATIONS[test])) is None:
-        return inf
-    arms = max(2, len(plan.pooled_arms)) if test == "pooled" else 2
-    return visible_effect(Design(arms, blocks, len(plan.compared)), deviation)
-
-
-def promised_all(plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> dict[Contrast, float]:
-    """The smallest detectable differences of all comparisons."""
-    by_test = {test: promised(test, plan, blocks, pilot) for test in {one.test for one in plan.compared}}
-    return {one: by_test[one.test] for one in plan.compared}
+    arms = {"pooled": max(2, len(plan.pooled_arms))}
+    return {
+        test: visible_effect(Design(arms.get(test, 2), blocks, len(plan.compared)), scatter[DEVIATIONS[test]])
+        for test in dict.fromkeys(one.test for one in plan.compared)
+    }

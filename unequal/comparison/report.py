@@ -98,7 +98,7 @@ class Judged:
         ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
         real = ends["real_against_real"] | {"sets": ends["real_sets"]}
         pairs = read_pairs(place("results/confirm"), comparison.confirm.seeds)
-        return cls(results, families(results, pilot), pilot, extractor["holdout_accuracy"], real, pairs)
+        return cls(results, families(results), pilot, extractor["holdout_accuracy"], real, pairs)
 
     @property
     def confirmed(self) -> dict[str, Verdict]:

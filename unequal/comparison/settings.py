@@ -22,10 +22,6 @@ ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
 
 
-#: Whose scatter bounds what is said.
-Scatter = Literal["pilot", "blocks"]
-
-
 class Contrast(Strict):
     """An arm and its control."""
 
@@ -152,11 +148,6 @@ class Comparison(Strict):
         "differences are not judged; without an entry, δ must be",
     )
     speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
-    scatter: Scatter = Field(
-        default="pilot",
-        description="whose scatter decides what can be detected: the pilot's, known beforehand, or the blocks' own, "
-        "where a pilot's trainings are too short to scatter as much",
-    )
     confirm: Confirm
 
     @property

@@ -1,4 +1,4 @@
-"""How much faster one training gets somewhere than another: a shift of its curve, and the last crossing of a target."""
+"""How much faster one training gets somewhere than another, by a shift of its curve."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -62,23 +62,6 @@ def shift_onto(slower: Curve, faster: Curve) -> float:
     return -min(candidates)[1]
 
 
-def last_crossing(curve: Curve, target: float) -> float | None:
-    """Images after which a training stays at the target or below; None where it ends above: it never arrives to stay.
-
-    Between the last snapshot above the target and the next one, ln figure runs straight over ln images. A run that
-    is never above it arrives with its first snapshot.
-    """
-    above = np.flatnonzero(np.asarray(curve.figures) > target)
-    if not len(above):
-        return float(curve.images[0])
-    last = int(above[-1])
-    if last + 1 == len(curve.images):
-        return None
-    figures, images = np.log(curve.figures[last : last + 2]), np.log(curve.images[last : last + 2])
-    share = (np.log(target) - figures[0]) / (figures[1] - figures[0])
-    return float(np.exp(images[0] + share * (images[1] - images[0])))
-
-
 #: A training's figures.
 Training = Mapping[str, Any]
 
@@ -105,14 +88,6 @@ def with_all_images(
             for block, one in own.items():
                 own[block] = with_images(one, trainings[baseline][block], endpoint)
     return compared
-
-
-def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training], endpoint: str) -> list[float | None]:
-    """Images after which each block's training stays at what its baseline ends with, or below; None: never."""
-    return [
-        last_crossing(curve_of(one, endpoint), curve_of(baseline[block], endpoint).figures[-1])
-        for block, one in trainings.items()
-    ]
 
 
 def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) -> dict[str, dict[str, Any]]:

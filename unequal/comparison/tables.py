@@ -1,7 +1,6 @@
 """Results of a comparison as tables of its page, as rows of files and in Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isinf
 from statistics import fmean, median
 from typing import Any
 
@@ -12,7 +11,7 @@ from unequal.comparison.confirmation import CONTROL, FIRST
 from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast, images_for
-from unequal.comparison.speed import arrivals, curve_of
+from unequal.comparison.speed import curve_of
 from unequal.report.formatting import either_way, label, mean_and_sd, percent, signed, with_prefix
 from unequal.report.page import Table
 from unequal.statistics.verdicts import BETTER, SAME, Verdict
@@ -80,12 +79,10 @@ def scattering(family: Family) -> str:
 
 def promise(family: Family) -> str:
     """State which difference so many blocks detect, and whether that is enough."""
-    if all(map(isinf, family.visible.values())):
-        return "The pilot did not measure it, so nothing is judged."
-    own = f"by the scatter of these trainings, at most (80 %), {seen(family.own)}"
-    sizes = own if family.scatter == "blocks" else f"by the pilot, which decides, {seen(family.visible)}; {own}"
-    asked = f"Needed is {either_way(family.needed)}.{bound(family)}"
-    return f"Four of five studies of so many blocks detect a difference of this size: {sizes}. {asked}"
+    return (
+        "Four of five studies of so many blocks detect a difference of this size, by the scatter of these trainings "
+        f"at most (80 %): {seen(family.visible)}. Needed is {either_way(family.needed)}.{bound(family)}"
+    )
 
 
 def bound(family: Family) -> str:
@@ -102,12 +99,7 @@ def seen(visible: Mapping[Contrast, float]) -> str:
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
     ends = {test: dict.fromkeys((min(effects), max(effects))) for test, effects in by_test.items()}
-    return " and ".join(f"{' to '.join(map(size, pair))} {TESTS[test]}" for test, pair in ends.items())
-
-
-def size(effect: float) -> str:
-    """A difference that is visible; infinite where nothing is known of it."""
-    return "none" if isinf(effect) else either_way(effect)
+    return " and ".join(f"{' to '.join(map(either_way, pair))} {TESTS[test]}" for test, pair in ends.items())
 
 
 def cells(finding: Verdict, delta: float) -> tuple[str, ...]:
@@ -160,30 +152,25 @@ def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequen
 
 
 def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:
-    """Images for the same of an endpoint, by shifts and by the last crossing of the baseline's end, and the ends."""
+    """Images for the same of an endpoint, and the ends."""
     name = NAMES[endpoint]
-    columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
-    rows = [(label(arm), *speed_cells(results, arm, baseline, endpoint)) for arm in results.plan.arms.all]
+    columns = ["arm", "c, times as fast", f"{name} at the end"]
+    rows = [(label(arm), *speed_cells(results, arm, endpoint)) for arm in results.plan.arms.all]
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
         f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
         f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
-        "end than the other at its first snapshot counts as if it had just reached that. An arm arrives where it stays "
-        "at that with which the baseline's training ends, or below; images until then are the mean of those that do."
+        "end than the other at its first snapshot counts as if it had just reached that."
         f"{biased if endpoint == 'fid' else ''}"
     )
     return Table(f"Speed by {name}", columns, rows, note)
 
 
-def speed_cells(results: ComparisonResults, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
+def speed_cells(results: ComparisonResults, arm: str, endpoint: str) -> Iterator[str]:
     """An arm's row behind its name."""
     trainings, images = results.trainings[arm], images_for(endpoint)
     # A curve laid onto itself is as fast, but for the last bits of its shift.
     yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
-    reached = arrivals(trainings, results.trainings[baseline], endpoint)
-    there = [one for one in reached if one is not None]
-    yield f"{len(there)} of {len(reached)}"
-    yield with_prefix(fmean(there)) if there else "never"
     yield mean_and_sd([curve_of(one, endpoint).figures[-1] for one in trainings.values()])
 
 

@@ -29,19 +29,6 @@ POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0
 
 
-def snakemake(root: Path, folder: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a project's Snakefile on the graph of a folder; return its output, both streams together."""
-    return subprocess.run(
-        command(root, folder, *options),
-        cwd=root,
-        env=surroundings(root) | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-
-
 class StopFilter(logging.Filter):
     """Filter of Snakemake's log: once it is asked to stop, jobs that end are no errors.
 
