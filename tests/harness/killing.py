@@ -15,7 +15,6 @@ from harness.server import Server
 from harness.starting import Command, Commands, Running, Starter, log_of
 from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved, works
 from unequal.files import files_below
-from unequal.pipeline.workdirs import OWNER
 from unequal.saved import saved_or_none
 from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
@@ -212,7 +211,7 @@ class Killer:
 
 def spoilable(work: Path) -> list[Path]:
     """Files of a work directory of which a run promises to notice a flipped bit, and to need no person."""
-    files = [file for file in files_below(work) if file.stat().st_size and file.name != OWNER]
+    files = [file for file in files_below(work) if file.stat().st_size]
     return [file for file in files if (other := other_state(file)) is None or saved_or_none(other) is not None]
 
 

@@ -90,7 +90,7 @@ def test_a_finished_run_is_not_computed_again_but_published(
     assert {name: Path(name).read_text() for name in OUTPUTS} == before
     assert [call for call in Recorder.calls if call[0] != "tags"] == logged
     assert capsys.readouterr().err == f"test_finished: finished before; its outputs are taken from {work.absolute()}\n"
-    assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs", "run.json"]
+    assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs"]
     assert read_facts(work / "finished.json")["engine"] == "second"
 
 

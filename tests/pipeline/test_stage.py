@@ -139,7 +139,7 @@ def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
     assert capsys.readouterr().err == line.format(here=project)
     assert not Path("artifacts").exists()
     kept = [path.relative_to(project / "work") for path in (project / "work").rglob("*") if path.is_file()]
-    assert sorted(path.name for path in kept) == ["kin.json", "run.json", "state"]
+    assert sorted(path.name for path in kept) == ["kin.json", "state"]
     assert Recorder.calls[-1] == ("finish", end)
 
 
@@ -268,7 +268,7 @@ def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
 def test_a_work_directory_begun_by_a_killed_run_is_taken(project: Path) -> None:
     path = work_of()
     path.mkdir()
-    (path / ".run.json.0123").touch()  # cut off in the middle of its first file
+    (path / ".kin.json.0123").touch()  # cut off in the middle of its first file
     assert status(write_two) == 0
     assert list((project / "work").iterdir()) == []
 
@@ -306,7 +306,7 @@ def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: p
     assert status(resumable) == 143
     monkeypatch.setattr(shutil, "rmtree", rmtree)
     assert status(resumable) == 0
-    assert found == [["kin.json", "run.json"]] * 2
+    assert found == [["kin.json"]] * 2
     assert list((project / "work").iterdir()) == []
 
 

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from unequal.errors import UserError
 from unequal.files import files_below
 from unequal.pipeline.workdirs import (
     NOTE,
-    OWNER,
     STATES_STORED,
     adopt_states,
-    claim,
     clear_old_states,
     ensure_dir,
     lock_of,
@@ -20,18 +17,6 @@ from unequal.pipeline.workdirs import (
     study,
     try_lock,
 )
-
-
-def test_a_work_directory_belongs_to_the_run_that_claims_it_first(tmp_path: Path) -> None:
-    for _ in range(2):
-        claim(tmp_path, "own")
-    with pytest.raises(UserError, match="holds the state of another run; delete it to start again"):
-        claim(tmp_path, "another")
-    (tmp_path / "state").touch()
-    claim(tmp_path, "own")
-    (tmp_path / OWNER).unlink()
-    with pytest.raises(UserError, match="holds the state of another run"):
-        claim(tmp_path, "own")
 
 
 @pytest.mark.parametrize("project", ["project", "studies", "studies/clone"])

@@ -124,26 +124,3 @@ def test_a_state_of_another_network_is_refused(state: Path, strange: str) -> Non
     others(state, STRANGE[strange])
     said = f"{state.absolute()}: a state of another network; delete it to start again"
     check_refused(train_base, said=said, outputs=OUTPUTS)
-
-
-def owned_by(text: str) -> Spoil:
-    return lambda work: (work / "run.json").write_text(text)
-
-
-ANOTHER = "holds the state of another run; delete it to start again"
-OWNERS: dict[str, tuple[Spoil, str]] = {
-    "nobody": (lambda work: (work / "run.json").unlink(), ANOTHER),
-    "another": (owned_by('"0123"'), ANOTHER),
-    "a list": (owned_by("[]"), ANOTHER),
-    "half a word": (owned_by('"01'), "run.json: not valid JSON"),
-    "nothing": (owned_by(""), "run.json: not valid JSON"),
-}
-
-
-@pytest.mark.parametrize("owner", OWNERS)
-def test_a_folder_of_states_of_another_is_left_alone(state: Path, owner: str) -> None:
-    spoil, said = OWNERS[owner]
-    spoil(state.parent)
-    kept = state.read_bytes()
-    check_refused(train_base, said=said, outputs=OUTPUTS)
-    assert state.read_bytes() == kept

@@ -32,10 +32,8 @@ from unequal.files import content_hash, put_into_place, settle, write_bytes
 from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,
-    OWNER,
     acquire,
     adopt_states,
-    claim,
     clear,
     clear_old_states,
     ensure_dir,
@@ -180,7 +178,7 @@ def recorded_by_dvc(outputs: dict[str, Path]) -> bool:
 def leave_outputs(work: Path) -> None:
     """Delete all of a finished run's work directory but its outputs and notes."""
     for path in work.iterdir():
-        if path.name not in (OWNER, NOTE, OUTPUTS):
+        if path.name not in (NOTE, OUTPUTS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
@@ -272,23 +270,14 @@ class Attempt:
         ensure_dir(self.folder.parent)
 
     def take(self) -> Finished | None:
-        """Lock and claim the directory; return the earlier attempt that has finished in it, whose outputs are reused.
-
-        Raises:
-            UserError: it holds another run's state.
-        """
-        lock = acquire(self.folder)
-        try:
-            shutil.rmtree(trash_of(self.folder), ignore_errors=True)
-            claim(ensure_dir(self.folder), self.key)
-        except BaseException:
-            release(lock)
-            raise
-        self._lock = lock
+        """Lock the directory; return the earlier attempt that has finished in it, whose outputs are reused."""
+        self._lock = acquire(self.folder)
+        shutil.rmtree(trash_of(self.folder), ignore_errors=True)
+        ensure_dir(self.folder)
         self._finished = find_finished(self.folder, self.engine)
         if self._finished is None and (self.folder / NOTE).exists():
             clear(self.folder)
-            claim(ensure_dir(self.folder), self.key)
+            ensure_dir(self.folder)
         adopt_states(self.folder, self.instance, self.kin)
         delete_outputs(self._makes_needless, besides=[self.folder])
         clear_old_states(self.folder, self.instance)

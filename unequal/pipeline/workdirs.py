@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError, say
-from unequal.files import files_below, json_or_none, link, read_json, write_json
+from unequal.files import json_or_none, link, write_json
 from unequal.settings.values import DVC_COPIES
 
 #: Folder that marks a project, whose clone may have any name.
@@ -45,8 +45,6 @@ def work_root() -> Path:
     return project_root() / "work"
 
 
-#: File of a work directory that holds its run's key.
-OWNER = "run.json"
 #: Folder of a work directory for outputs.
 OUTPUTS = "outputs"
 #: File of a work directory that says that its run has finished.
@@ -64,15 +62,6 @@ def ensure_dir(folder: Path) -> Path:
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"{folder}: a folder of resumable states is to be here; move what stands there away") from None
     return folder
-
-
-def claim(work: Path, key: str) -> None:
-    """Note a run's key in its work directory. Raises UserError where that holds the state of another run."""
-    note = work / OWNER
-    if not note.exists() and not files_below(work):
-        write_json(note, key)
-    elif not note.exists() or read_json(note) != key:
-        raise UserError(f"{work}: holds the state of another run; delete it to start again")
 
 
 def lock_of(work: Path) -> FileLock:
