@@ -67,10 +67,8 @@ def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tup
 
 def settings_near(content: Any, *keys: str) -> str:
     """Hash the settings of the section in which the last of these keys stands, but for its own."""
-    for key in keys[:-1]:
-        content = content.get(key) if isinstance(content, dict) else None
-    others = content if not isinstance(content, dict) else {k: v for k, v in content.items() if k != keys[-1]}
-    return settings_hash(others)
+    section = value_at(content, *keys[:-1])
+    return settings_hash({k: v for k, v in section.items() if k != keys[-1]} if isinstance(section, dict) else section)
 
 
 def named(content: Any, *keys: str) -> str | None:
@@ -78,11 +76,15 @@ def named(content: Any, *keys: str) -> str | None:
 
     CIFAR-10's folder may be empty before the download; torchvision checks the hashes of all files that it reads there.
     """
-    if isinstance(content, dict) and content.get("source") == "cifar10":
-        return None
+    value = None if isinstance(content, dict) and content.get("source") == "cifar10" else value_at(content, *keys)
+    return value if isinstance(value, str) else None
+
+
+def value_at(content: Any, *keys: str) -> Any:
+    """Return the value at nested keys; None where there is none."""
     for key in keys:
         content = content.get(key) if isinstance(content, dict) else None
-    return content if isinstance(content, str) else None
+    return content
 
 
 def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:

@@ -162,12 +162,10 @@ class Store:
         self.log_tags(commit_tags())
 
     def log_tags(self, tags: Mapping[str, str]) -> None:
-        """Set tags of the child run."""
         for name, value in tags.items():
             self.client.set_tag(self.child, name, value)
 
     def log_points(self, points: Sequence[Point], parent: bool = False) -> None:
-        """Log points of curves."""
         from mlflow.entities import Metric
 
         for batch in batches(points, POINTS_A_BATCH):

@@ -72,7 +72,6 @@ class Tracker:
             self._put(partial(Store.log_dataset, path=path.absolute()))
 
     def tags(self, tags: Mapping[str, str]) -> None:
-        """Set tags of the execution."""
         self._put(partial(Store.log_tags, tags=dict(tags)))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -111,11 +110,9 @@ class Tracker:
         self._put(partial(Store.log_picture, name=name, image=image, step=step))
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows as a table, which MLflow's pages compare between runs."""
         self._put(partial(Store.log_table, name=name, rows=rows))
 
     def parent_results(self, metrics: Mapping[str, Any]) -> None:
-        """Log numbers with the parent run."""
         self._put(partial(Store.log_points, points=points(numbers(metrics), step=0), parent=True))
 
     def artifacts(self, paths: Sequence[Path]) -> None:
@@ -123,7 +120,6 @@ class Tracker:
         self._put_files(paths, parent=False)
 
     def parent_artifacts(self, paths: Sequence[Path]) -> None:
-        """Log files and folders with the parent run."""
         self._put_files(paths, parent=True)
 
     def finish(self, status: str) -> None:

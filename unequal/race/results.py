@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unequal.errors import UserError
-from unequal.files import read_json
+from unequal.errors import Diverged
+from unequal.files import read_json, write_json
 from unequal.race.bracket import measured
 from unequal.race.plan import Rung
 from unequal.race.standing import Candidate, Results
@@ -25,7 +25,7 @@ def results_of(rung: Rung, noise: float) -> tuple[dict[Candidate, dict[int, floa
         noise: FID of noise.
 
     Raises:
-        UserError: a file is missing, or holds another training.
+        UserError: a file is missing.
     """
     results: dict[Candidate, dict[int, float]] = {one: {} for one in rung.candidates}
     reasons: dict[str, str] = {}
@@ -33,8 +33,6 @@ def results_of(rung: Rung, noise: float) -> tuple[dict[Candidate, dict[int, floa
         for block in rung.blocks:
             path = measured(rung.name, one, block)
             document = read_json(path)
-            if (document["arm"], document["rate"], document["block"]) != (one.arm, one.rate, block):
-                raise UserError(f"{path}: holds another training; measure it again")
             reason = document["collapsed"] or (NOTHING if document["fid"] >= noise else None)
             if reason is not None:
                 reasons[path.stem] = reason
@@ -63,9 +61,12 @@ def from_rows(rows: list[dict[str, Any]]) -> dict[str, dict[Candidate, dict[int,
 
 
 def read_done(path: Path) -> dict[str, dict[Candidate, dict[int, float]]]:
-    """All results up to a rung, from its judge's document. Raises UserError where it is missing or damaged."""
-    document = read_json(path)
-    try:
-        return from_rows(document["results"])
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{path}: is no standing of a race; judge the rung again") from None
+    """All results up to a rung, from its judge's document. Raises UserError where it is missing or no JSON."""
+    return from_rows(read_json(path)["results"])
+
+
+def write_collapse(folder: Path, error: Diverged) -> dict[str, str]:
+    """Say in the place of a model why its training has none; return it as figures of the training."""
+    reason = str(error).partition(";")[0]
+    write_json(folder / COLLAPSED, {"reason": reason})
+    return {"collapsed": reason}

@@ -3,9 +3,9 @@
 from unequal.comparison.training import costs_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.files import read_json, write_json
+from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
-from unequal.race.results import COLLAPSED
+from unequal.race.results import write_collapse
 from unequal.race.training import ArmSettings, recipe_at, train_arm, with_measured_slots
 from unequal.training.results import write_models
 
@@ -27,21 +27,17 @@ def main(
     run.input(after)
     known = read_json(run.input(slots))
     data = PreparedData.open(run.input("artifacts/data"))
-    folder = f"artifacts/race/models/{rung}/{name}"
-    outcome = None
+    folder, figures = f"artifacts/race/models/{rung}/{name}", f"results/race/trainings/{rung}/{name}.json"
     try:
         recipe = recipe_at(with_measured_slots(settings.arm.of(settings.recipe), known), float(rate), float(share))
         outcome = train_arm(run, settings, recipe, data, f"race/{rung}/{name}", block)
     except Diverged as error:
-        reason = str(error).partition(";")[0]
-    if not run.leads:
+        if run.leads:
+            run.metrics(figures, write_collapse(run.output(folder), error))
         return
-    if outcome is None:
-        write_json(run.output(folder) / COLLAPSED, {"reason": reason})
-        run.metrics(f"results/race/trainings/{rung}/{name}.json", {"collapsed": reason})
-        return
-    write_models(run.output(folder), outcome)
-    run.metrics(f"results/race/trainings/{rung}/{name}.json", costs_of(outcome))
+    if run.leads:
+        write_models(run.output(folder), outcome)
+        run.metrics(figures, costs_of(outcome))
 
 
 if __name__ == "__main__":

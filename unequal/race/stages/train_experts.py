@@ -1,11 +1,12 @@
 """Train an arm of experts at a rate: a base from the weights of a block, and a model for each group of timesteps."""
 
+from typing import Any
+
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.experts import train_experts
-from unequal.race.results import COLLAPSED
+from unequal.race.results import write_collapse
 from unequal.race.training import ArmSettings, recipe_at
 
 
@@ -26,12 +27,11 @@ def main(
     data = PreparedData.open(run.input("artifacts/data"))
     folder = run.output(f"artifacts/race/models/{rung}/{name}")
     recipe = recipe_at(settings.arm.of(settings.recipe), float(rate), float(share))
+    costs: dict[str, Any]
     try:
         costs = train_experts(run, settings, recipe, data, f"race/{rung}/{name}", block, folder)
     except Diverged as error:
-        reason = str(error).partition(";")[0]
-        write_json(folder / COLLAPSED, {"reason": reason})
-        costs = {"collapsed": reason}
+        costs = write_collapse(folder, error)
     run.metrics(f"results/race/trainings/{rung}/{name}.json", costs)
 
 
