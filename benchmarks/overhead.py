@@ -1,8 +1,8 @@
 """Costs of the pipeline itself: engines with nothing to do, and the start of a stage.
 
 `measure` copies the project's graph into a temporary folder and puts small files in the place of all outputs, which
-DVC records, so that `dvc repro` and `snakemake -n` find nothing to do. Further recipes make the graph larger. A start
-is everything until a training asks for its first batch; next to it stand the imports of the libraries that it needs.
+DVC records, so that `dvc repro` and `snakemake -n` find nothing to do. A start is everything
+until a training asks for its first batch; next to it stand the imports of the libraries that it needs.
 """
 
 import os
@@ -11,14 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from ruamel.yaml import YAML
 
 from benchmarks.timing import in_turns, ratio
 
@@ -66,10 +64,9 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def finished_project(folder: Path, recipes: int = 0) -> Path:
-    """The project in a folder with so many further recipes, as if all its stages had run; images are prepared."""
+def finished_project(folder: Path) -> Path:
+    """The project in a folder, as if all its stages had run; images are prepared."""
     copied(folder)
-    write_recipes(folder / "params.yaml", recipes)
     run(["dvc", "init", "--no-scm", "--quiet"], folder)
     run(["dvc", "config", "core.analytics", "false"], folder)
     for module in ("unequal.pipeline.fingerprint", "stages.check_params", "stages.prepare_data"):
@@ -84,17 +81,6 @@ def finished_project(folder: Path, recipes: int = 0) -> Path:
     return folder
 
 
-def write_recipes(params_file: Path, count: int) -> None:
-    """Add recipes to a params file, each trained, profiled and scored."""
-    yaml = YAML()
-    document = yaml.load(params_file)
-    for name in (f"further_{number}" for number in range(count)):
-        document["recipes"][name] = deepcopy(document["recipes"]["longer"])
-        for listed in ("finetune_recipes", "profiled_models", "variants"):
-            document[listed].append(name)
-    yaml.dump(document, params_file)
-
-
 def inputs_and_outputs(folder: Path) -> list[Path]:
     """Files and folders that the stages of a project read and write; an input may lie in an output's folder."""
     from dvc.repo import Repo
@@ -103,7 +89,7 @@ def inputs_and_outputs(folder: Path) -> list[Path]:
         return [Path(one.fs_path) for stage in repo.index.stages for one in [*stage.deps, *stage.outs]]
 
 
-def measure(rounds: int, recipes: int = 0) -> dict[str, Any]:
+def measure(rounds: int) -> dict[str, Any]:
     """Processor seconds of everything, and a stage's start over bare imports."""
     commands = {
         "dvc repro": ["dvc", "repro"],
@@ -113,7 +99,7 @@ def measure(rounds: int, recipes: int = 0) -> dict[str, Any]:
         "bare imports": [*PYTHON, f"import os, {LIBRARIES}; os._exit(0)"],
     }
     with tempfile.TemporaryDirectory() as temporary:
-        folder = finished_project(Path(temporary), recipes)
+        folder = finished_project(Path(temporary))
         # The stage of fingerprints always runs.
         if run(commands["dvc repro"], folder).count("Running stage") > 1:
             raise RuntimeError("dvc repro has found something to do")
@@ -123,7 +109,6 @@ def measure(rounds: int, recipes: int = 0) -> dict[str, Any]:
         "seconds": {name: median(taken) for name, taken in times.items()},
         "start_over_imports": ratio(times["start of a stage"], times["bare imports"]),
         "stage": STAGE,
-        "further_recipes": recipes,
         "rounds": rounds,
         "every_round": times,
     }

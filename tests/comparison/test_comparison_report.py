@@ -180,8 +180,8 @@ def test_the_page_says_what_was_judged(trainings: Path) -> None:
     compared = document["endpoints"]["fid"]["comparisons"]["lower against control"]
     assert compared["word"] == BETTER
     assert compared["change"] == pytest.approx(np.expm1(-0.1), abs=0.01)
-    markdown = Path("results/findings.md").read_text(encoding="utf-8")
-    assert f"{100 * compared['change']:.2f} %: better".replace("-", "−") in markdown
+    markdown = Path("results/tables/fid.md").read_text(encoding="utf-8")
+    assert f"{100 * compared['change']:.2f} %".replace("-", "−") in markdown
     assert "the same within 2.00 %" in markdown
 
 

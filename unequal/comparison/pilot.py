@@ -137,7 +137,7 @@ def tries(blocks: Trainings, plan: Comparison) -> dict[str, Any]:
 
 
 def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
-    """Seconds an image of a training here, and of a block and the whole study on one thread: trained in full, measured.
+    """Seconds of a block and of the whole study on one thread: trained in full, measured.
 
     An arm that was not piloted is taken to cost what those that were do in the mean.
     """
@@ -149,14 +149,8 @@ def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -
         trained, measured = (fmean(one["costs"][f"{what}_seconds"] for one in trainings) for what in WORK)
         return trained / pilot.share + measured
 
-    everything = [*bases, *arms]
-    spent = sum(one["costs"]["training_seconds"] for one in everything)
     block = whole(bases) + len(plan.arms.all) * whole(arms)
-    return {
-        "training_image_seconds": spent / sum(one["costs"]["images"] for one in everything),
-        "block_seconds": block,
-        "study_seconds": len(plan.seeds) * block,
-    }
+    return {"block_seconds": block, "study_seconds": len(plan.seeds) * block}
 
 
 #: By which of a pilot's figures trainings scatter, within blocks or with what blocks add.

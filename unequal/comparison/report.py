@@ -23,12 +23,11 @@ from unequal.comparison.tables import (
     curve_rows,
     family_table,
     first_sentence,
-    markdown,
     named,
     speed_table,
     training_rows,
 )
-from unequal.files import write_bytes, write_csv
+from unequal.files import write_csv
 from unequal.pipeline.stage import Run
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.recipe import Recipe
@@ -135,7 +134,7 @@ class Judged:
 
 
 def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Extras] | None = None) -> None:
-    """Write the page, the verdicts and the table of verdicts for a README.
+    """Write the page and the verdicts.
 
     Args:
         run: the stage, whose outputs they are.
@@ -171,7 +170,6 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     folder = run.output("results/rows")
     for name, content in rows.items():
         write_csv(folder / f"{name}.csv", content)
-    write_bytes(run.output("results/findings.md"), markdown(verdicts, first).encode())
     fresh = {"confirmed": {name: asdict(one) for name, one in judged.confirmed.items()}} if judged.pairs else {}
     endpoints = {"endpoints": {one.endpoint: one.document() for one in verdicts}}
     run.metrics("results/findings.json", {"first": first} | conditions(results) | endpoints | fresh)

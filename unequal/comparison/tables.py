@@ -239,17 +239,6 @@ def confirmation_rows(verdicts: Mapping[str, Verdict], again: Sequence[Mapping[s
     ]
 
 
-def markdown(families: Sequence[Family], first: str) -> str:
-    """Data, network and budget in a sentence, and a row a comparison with a verdict an endpoint, in Markdown."""
-    head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
-    lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for comparison in families[0].verdicts:
-        words = (cells(one.verdicts[comparison], one.delta) for one in families)
-        texts = [f"{one[0]}: {one[-1]}" for one in words]
-        lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *texts))} |")
-    return "\n".join(lines) + "\n"
-
-
 def answer(family: Family) -> str:
     """The verdicts by an endpoint, the first that a comparison judges, in one sentence."""
     better = {pair: one.change for pair, one in family.verdicts.items() if one.word == BETTER}
