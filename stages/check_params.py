@@ -2,11 +2,11 @@
 
 from unequal.data.labels import check_images, check_labels
 from unequal.evaluation.weights import check_weights
-from unequal.pipeline.gate import gate
+from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 from unequal.settings.params import Params
 
-main = gate(__file__, Params, check_labels, check_images, check_weights, check_reach)
+main = Gate(__file__, Params, check_labels, check_images, check_weights, check_reach)
 
 if __name__ == "__main__":
     main()

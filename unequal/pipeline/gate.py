@@ -21,18 +21,23 @@ class Settings(StageSettings):
 
 
 class Gate(StageCommand):
-    """A gate as a program.
+    """The stage that refuses an unsound params.yaml."""
 
-    Attributes:
-        model: what a params file as a whole is read by.
-        checks: raise UserError for settings of data and networks that a later stage would refuse.
-    """
-
-    def __init__(
-        self, function: Callable[..., None], program: Path, model: type[Core], checks: Sequence[Check]
-    ) -> None:
-        super().__init__(function, Settings, program=program)
+    def __init__(self, program: str, model: type[Core], *checks: Check) -> None:
+        """
+        Args:
+            program: the file that is run, `__file__` there.
+            model: what a params file as a whole is read by.
+            checks: raise UserError for settings of data and networks that a later stage would refuse.
+        """
         self.model, self.checks = model, checks
+        super().__init__(self.refuse, Settings, program=Path(program))
+
+    def refuse(self, run: Run, settings: Settings) -> None:
+        """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""
+        checked(run.input("params.yaml"), self.model, self.checks)
+        # Equal content at each pass: later stages wait for the gate, but do not go stale with it.
+        write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
 
 
 def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
@@ -59,21 +64,3 @@ def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
     if params is None or problems:
         raise UserErrors(list(dict.fromkeys(problems)))
     return params
-
-
-def gate(program: str, model: type[Core], *checks: Check) -> Gate:
-    """Make the stage that refuses a params.yaml with unknown keys, wrong values, or impossible combinations or paths.
-
-    Args:
-        program: the file that is run, `__file__` there.
-        model: what a params file as a whole is read by.
-        checks: raise UserError for settings of data and networks that a later stage would refuse.
-    """
-
-    def main(run: Run, settings: Settings) -> None:
-        """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""
-        checked(run.input("params.yaml"), model, checks)
-        # Equal content at each pass: later stages wait for the gate, but do not go stale with it.
-        write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
-
-    return Gate(main, Path(program), model, checks)

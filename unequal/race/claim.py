@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 from unequal.race.standing import Scatter
 from unequal.statistics.estimates import Estimate
 from unequal.statistics.power import POWER
-from unequal.statistics.verdicts import BETTER, SAME, UNDECIDED, WORSE, equivalence, two_sided
+from unequal.statistics.verdicts import BETTER, SAME, UNDECIDED, WORSE, equivalence, two_sided, word
 
 #: Level of each look, two-sided: two looks claim a difference that is not there in 4.1 % of races.
 LOOK = 0.025
@@ -55,16 +55,16 @@ def look(pairs: Sequence[tuple[float, float]], scatter: Scatter, delta: float) -
         own = float(((differences - differences.mean()) ** 2).sum() / 2)
         pooled = scatter.plus(Scatter(own, len(differences) - 1))
     if not len(differences) or not pooled.freedom:
-        word = WORSE if collapsed[0] > collapsed[1] else UNDECIDED
-        return Claim(word, None, -np.inf, np.inf, len(differences), np.inf, collapsed)
+        found = WORSE if collapsed[0] > collapsed[1] else UNDECIDED
+        return Claim(found, None, -np.inf, np.inf, len(differences), np.inf, collapsed)
     error = float(np.sqrt(2 * pooled.variance / len(differences)))
     estimate = Estimate(float(differences.mean()), error, pooled.freedom)
-    word = verdict(estimate, delta)
-    if collapsed[0] and word in (BETTER, SAME):
-        word = WORSE if collapsed[0] > collapsed[1] else UNDECIDED
+    found = word(estimate, two_sided(estimate), equivalence(estimate, delta), LOOK)
+    if collapsed[0] and found in (BETTER, SAME):
+        found = WORSE if collapsed[0] > collapsed[1] else UNDECIDED
     half = float(stdtrit(pooled.freedom, 1 - LOOK / 2)) * error
     return Claim(
-        word,
+        found,
         estimate,
         estimate.difference - half,
         estimate.difference + half,
@@ -72,15 +72,6 @@ def look(pairs: Sequence[tuple[float, float]], scatter: Scatter, delta: float) -
         visible(pooled, len(differences)),
         collapsed,
     )
-
-
-def verdict(estimate: Estimate, delta: float) -> str:
-    """The word of a look."""
-    if equivalence(estimate, delta) < LOOK:
-        return SAME
-    if two_sided(estimate) < LOOK:
-        return BETTER if estimate.difference < 0 else WORSE
-    return UNDECIDED
 
 
 def visible(scatter: Scatter, blocks: int) -> float:

@@ -4,7 +4,7 @@ A world is a number of arms with their true effects in ln(FID). Its constants we
 they decide which plan is proposed, and nothing of what a race says.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -101,16 +101,9 @@ def trained(rung: Rung, world: World, generator: np.random.Generator) -> dict[Ca
     """Results of a rung."""
     common = BLOCK * generator.normal(size=len(rung.blocks))
     own = TRAINING * generator.normal(size=(len(rung.candidates), len(rung.blocks)))
-    return {
-        one: dict(
-            zip(
-                rung.blocks,
-                (world.expected(number(one.arm), one.rate, rung.share) + common + row).tolist(),
-                strict=True,
-            )
-        )
-        for one, row in zip(rung.candidates, own, strict=True)
-    }
+    expected = np.array([world.expected(number(one.arm), one.rate, rung.share) for one in rung.candidates])
+    values = (expected[:, None] + common + own).tolist()
+    return {one: dict(zip(rung.blocks, row, strict=True)) for one, row in zip(rung.candidates, values, strict=True)}
 
 
 class Prospect(NamedTuple):
@@ -139,7 +132,7 @@ def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
     """Simulate races by a plan."""
     generator = np.random.default_rng(seed)
     whole, half = (
-        [(simulate(plan, world, generator), world) for world in worlds(generator, arms, scale, races)]
+        [(simulate(plan, world := World.drawn(generator, arms, scale), generator), world) for _ in range(races)]
         for scale in (1.0, 0.5)
     )
     regret = float(np.mean([course.regret for course, _ in whole]))
@@ -153,15 +146,6 @@ def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
         for courses in (whole, half)
     )
     return Prospect(plan, plan.cost(arms), regret, near, better, better_half, float(np.mean(gains)))
-
-
-def worlds(generator: np.random.Generator, arms: int, scale: float, count: int) -> Iterator[World]:
-    """Draw worlds."""
-    return (World.drawn(generator, arms, scale) for _ in range(count))
-
-
-#: Price of a plan, in whole trainings, hours or images.
-Price = Callable[[Plan], float]
 
 
 def plans(control: str, rates: tuple[float, ...], delta: float, arms: int) -> list[Plan]:
@@ -183,7 +167,7 @@ def plans(control: str, rates: tuple[float, ...], delta: float, arms: int) -> li
 
 
 def best_prospects(
-    candidates: Sequence[Plan], arms: int, price: Price, budget: float, count: int = 5
+    candidates: Sequence[Plan], arms: int, price: Callable[[Plan], float], budget: float, count: int = 5
 ) -> list[Prospect]:
     """The most promising plans within a budget: a few races of those that use it, many of the best of them."""
     affordable = sorted((one for one in candidates if price(one) <= budget), key=price)

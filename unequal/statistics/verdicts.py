@@ -69,11 +69,11 @@ def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str
     return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
 
 
-def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
+def word(estimate: Estimate, p_difference: float, p_same: float, level: float = LEVEL) -> str:
     """The verdict of the tests on one comparison."""
-    if p_same < LEVEL:
+    if p_same < level:
         return SAME
-    if p_difference < LEVEL:
+    if p_difference < level:
         return BETTER if estimate.difference < 0 else WORSE
     return UNDECIDED
 

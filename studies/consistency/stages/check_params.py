@@ -2,9 +2,9 @@
 
 from studies.consistency.params import Params
 from unequal.data.labels import check_labels
-from unequal.pipeline.gate import gate
+from unequal.pipeline.gate import Gate
 
-main = gate(__file__, Params, check_labels)
+main = Gate(__file__, Params, check_labels)
 
 if __name__ == "__main__":
     main()

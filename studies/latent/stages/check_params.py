@@ -2,10 +2,10 @@
 
 from studies.latent.params import Params
 from unequal.data.labels import check_labels
-from unequal.pipeline.gate import gate
+from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 
-main = gate(__file__, Params, check_labels, check_reach)
+main = Gate(__file__, Params, check_labels, check_reach)
 
 if __name__ == "__main__":
     main()

@@ -3,10 +3,10 @@
 from unequal.comparison.params import ComparisonParams
 from unequal.data.labels import check_images, check_labels
 from unequal.evaluation.weights import check_weights
-from unequal.pipeline.gate import gate
+from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 
-main = gate(__file__, ComparisonParams, check_labels, check_images, check_weights, check_reach)
+main = Gate(__file__, ComparisonParams, check_labels, check_images, check_weights, check_reach)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Gate: the params.yaml of a race as a whole is sound, before anything runs."""
 
 from unequal.data.labels import check_images, check_labels
-from unequal.pipeline.gate import gate
+from unequal.pipeline.gate import Gate
 from unequal.race.params import RaceParams
 
-main = gate(__file__, RaceParams, check_labels, check_images)
+main = Gate(__file__, RaceParams, check_labels, check_images)
 
 
 if __name__ == "__main__":
