@@ -5,7 +5,7 @@ A fingerprint holds
 - every module of the project that it imports, directly or not, within functions too, and the `__init__.py` of every
   package on the way, without comments and docstrings (`canonical`);
 - the texts and templates that such a module names, where they lie in its folder;
-- the versions of Python and of the libraries that these modules import.
+- the versions of the libraries that these modules import.
 
 The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
 how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
@@ -27,8 +27,6 @@ HARNESS = ("unequal.pipeline", "unequal.processes")
 #: Distributions whose modules are named otherwise.
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 DIGEST_CHARACTERS = 16
-#: Each version prints syntax trees in a way of its own.
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 #: Folders into which packages are installed.
 INSTALLED = ("site-packages", "dist-packages")
 #: Kind (modules, texts, libraries) → name → digest or version.
@@ -79,7 +77,7 @@ class Tree:
         return {
             "modules": ordered({name: module.digest for name, module in modules.items()}),
             "texts": ordered(texts),
-            "libraries": ordered({name: public_version(name) for name in libraries} | {"python": PYTHON}),
+            "libraries": ordered({name: public_version(name) for name in libraries}),
         }
 
     def reached(self, file: Path) -> Reached:
@@ -197,7 +195,10 @@ def public_version(name: str) -> str | None:
 
 
 def canonical(source: str) -> str:
-    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError."""
+    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError.
+
+    Another version of Python may print it otherwise: then every program counts as edited.
+    """
     tree = ast.parse(source)
     for node in ast.walk(tree):
         for body in (field for _, field in ast.iter_fields(node) if isinstance(field, list)):
