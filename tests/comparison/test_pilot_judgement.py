@@ -77,9 +77,9 @@ def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> Non
 def test_the_best_try_and_the_price_of_the_study(document: dict[str, Any]) -> None:
     assert {arm: one["best"] for arm, one in document["tries"].items()} == {"control": "half", "lower": "half"}
     assert document["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
-    # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
+    # Five blocks are trained, of a base and five arms: each four times as long as in the pilot, and measured.
     assert document["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
-    assert document["study_seconds"] == pytest.approx(2 * document["block_seconds"])
+    assert document["study_seconds"] == pytest.approx(5 * document["block_seconds"])
 
 
 def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
@@ -94,7 +94,7 @@ def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
     # The price is that of all.
     halves = dict.fromkeys(design().endpoints, 1.2)
     block = [{label: one | {"half": halves} for label, one in found.items()} for found in block]
-    assert pilot_document(design(), pilot, [], {"control": block})["study_seconds"] == pytest.approx(2 * 5 * 110)
+    assert pilot_document(design(), pilot, [], {"control": block})["study_seconds"] == pytest.approx(5 * 5 * 110)
 
 
 def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
@@ -106,7 +106,7 @@ def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
     arms = {"control": [dict(zip(TRIES, block.values(), strict=True)) for block in halved]}
     document = pilot_document(design(), pilot, [], arms)
     assert document["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
-    assert document["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))
+    assert document["study_seconds"] == pytest.approx(5 * 5 * (2 * 50 + 10))
 
 
 @pytest.mark.parametrize("change", [1e-5, -1e-9, 0.0])
