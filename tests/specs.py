@@ -85,5 +85,5 @@ def recipe_of(prediction: str = "epsilon", images: int = 16, **changes: Any) -> 
 def autoencoder_of(**changes: Any) -> TrainedAutoencoder:
     """Settings of a tiny autoencoder that is trained here."""
     shape = {"latent_channels": 2, "block_out_channels": (8, 8), "layers_per_block": 1, "norm_num_groups": 4}
-    training = {"kl_weight": 1e-4, "images": 16, "batch_size": 16, "lr": 5e-3}
+    training = {"kl_weight": 1e-4, "images": 16, "batch_size": 16, "precision": "auto", "lr": 5e-3}
     return TrainedAutoencoder(**({"kind": "trained"} | shape | training | changes))

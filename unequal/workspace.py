@@ -140,7 +140,7 @@ def has_bf16(device: torch.device) -> bool:
 
 
 def chosen_precision(asked: str, device: torch.device) -> Literal["fp32", "bf16"]:
-    """The precision of `training.precision` on a device."""
+    """The precision on a device where the settings ask for one, or for `auto`."""
     return "bf16" if asked == "bf16" or (asked == "auto" and has_bf16(device)) else "fp32"
 
 

@@ -64,6 +64,16 @@ def test_latents_are_the_mean_of_the_posterior_shifted_and_scaled_and_decoding_u
     torch.testing.assert_close(decoded, net.decoder(net.post_quant_conv(z)))
 
 
+@pytest.mark.parametrize("net", [kl(), vq()])
+def test_layers_in_bf16_give_float32_within_its_precision(net: Net) -> None:
+    exact, rounded = Autoencoder(net, 8), Autoencoder(net, 8, "bf16")
+    z = exact.encode(IMAGES)
+    for whole, quick in [(z, rounded.encode(IMAGES)), (exact.decode(z), rounded.decode(z))]:
+        assert quick.dtype == torch.float32
+        # bf16 has 8 bits: an answer differs, by less than a few parts in 2⁸.
+        assert 0 < float((quick - whole).abs().max()) < 2**-4 * float(whole.abs().max())
+
+
 def test_codes_are_quantised_by_the_decoder_alone() -> None:
     """Diffusion works in continuous latents; what it makes of them is brought to the nearest codes."""
     net = vq()
@@ -126,7 +136,14 @@ def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path: Path, make: Calla
 
 
 def taken(folder: Path, image_size: int = 8, **changes: Any) -> Net:
-    facts = {"kind": "pretrained", "source": str(folder), "latent_channels": 2, "factor": 2, "batch_size": 4}
+    facts = {
+        "kind": "pretrained",
+        "source": str(folder),
+        "latent_channels": 2,
+        "factor": 2,
+        "batch_size": 4,
+        "precision": "auto",
+    }
     return take_over(PretrainedAutoencoder(**(facts | changes)), image_size, 3)
 
 

@@ -15,7 +15,7 @@ from unequal.settings.strict import read_yaml
 ROOT = Path(__file__).parents[2]
 READERS: dict[str, Any] = {"consistency": Consistency, "few_steps": FewSteps, "latent": Latent}
 TRAINED = read_yaml(ROOT / "studies/latent/params.yaml")["autoencoder"] | {"kind": "trained"}
-FETCHED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4}
+FETCHED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4, "precision": "auto"}
 THREE_LEVELS = {"network.block_out_channels": [16, 16, 16]}
 TWO_PIXELS = "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples"
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {

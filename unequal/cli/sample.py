@@ -143,7 +143,7 @@ class PictureRequest:
         """The decoder of a model of latents. Raises UserError where its autoencoder is gone."""
         if autoencoder_of(ensemble.record) is None:
             raise UserError(f"{AUTOENCODER}: not the autoencoder that {ensemble.record.name} was trained with")
-        return load_autoencoder(AUTOENCODER, device, sampling.batch_size).decode
+        return load_autoencoder(AUTOENCODER, device, sampling.batch_size, sampling.precision).decode
 
 
 def device_of(runtime: Runtime) -> torch.device:

@@ -18,7 +18,7 @@ from unequal.progress import progress
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
-from unequal.workspace import Chunks, Maker, Makers, Workspace, computed_on
+from unequal.workspace import Chunks, Maker, Makers, Workspace, chosen_precision, computed_on
 
 #: Images stored for the report's grids.
 SHOWN = 64
@@ -186,6 +186,7 @@ class Scoring:
             "fid_half": f"FID of the first {half} samples of a seed, from the same reference",
             "neighbourhood": self.evaluation.neighbourhood,
             "sampling": self.sampling.model_dump(mode="json"),
+            "sampling_precision": chosen_precision(self.sampling.precision, self.workspace.device),
             "singular_covariance": min(self.evaluation.samples, len(real.images)) < self.extractor.features,
         } | computed_on(self.workspace.device)
 

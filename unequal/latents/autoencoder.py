@@ -18,11 +18,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from unequal.data.prepared import tensor_of, to_model_range, to_uint8
 from unequal.errors import UserError
 from unequal.files import content_hash
+from unequal.models.denoiser import Precision
 from unequal.models.folder import ModelRecord
 from unequal.models.foreign import find_network
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
 from unequal.settings.values import located
+from unequal.workspace import chosen_precision
 
 Net = AutoencoderKL | VQModel
 AnyNet = TypeVar("AnyNet", bound=Net)
@@ -39,11 +41,13 @@ class Autoencoder:
     Args:
         net: of diffusers.
         batch_size: images that go through it at once.
+        precision: of its layers under autocast; latents and images stay float32.
     """
 
-    def __init__(self, net: Net, batch_size: int) -> None:
+    def __init__(self, net: Net, batch_size: int, precision: Precision = "fp32") -> None:
         self.net = net.eval().requires_grad_(False)
         self.batch_size = batch_size
+        self.bf16 = chosen_precision(precision, self.device) == "bf16"
         self.scale = float(net.config["scaling_factor"])
         self.shift = float(net.config.get("shift_factor") or 0.0)
 
@@ -59,15 +63,21 @@ class Autoencoder:
 
     def encoded(self, images: Tensor) -> Tensor:
         """Latents of as many images as fit at once."""
-        answer = self.net.encode(to_model_range(images.to(self.device)))
+        with self.autocast():
+            answer = self.net.encode(to_model_range(images.to(self.device)))
         latents = answer.latents if isinstance(self.net, VQModel) else answer.latent_dist.mode()
-        return (latents - self.shift) * self.scale
+        return (latents.float() - self.shift) * self.scale
 
     @torch.no_grad()
     def decode(self, latents: Tensor) -> Tensor:
         """Latents [N, c, h, w] → images [N, C, H, W], about [-1, 1]."""
         parts = (latents.to(self.device) / self.scale + self.shift).split(self.batch_size)
-        return torch.cat([self.net.decode(part).sample for part in parts])
+        with self.autocast():
+            return torch.cat([self.net.decode(part).sample.float() for part in parts])
+
+    def autocast(self) -> torch.autocast:
+        """The precision that the network's layers compute in."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
 
     def reconstruct(self, images: Tensor) -> Tensor:
         """Images encoded and decoded again, uint8 [N, C, H, W] → the same on the CPU.
@@ -147,10 +157,10 @@ def on_device(net: AnyNet, device: torch.device) -> AnyNet:
     return torch.nn.Module.to(net, device)
 
 
-def load_autoencoder(folder: Path, device: torch.device, batch_size: int) -> Autoencoder:
+def load_autoencoder(folder: Path, device: torch.device, batch_size: int, precision: Precision = "fp32") -> Autoencoder:
     """The autoencoder that a stage has left in a folder. Raises UserError where it is missing or damaged."""
     net = find_net(str(folder))
-    return Autoencoder(on_device(net, device), batch_size)
+    return Autoencoder(on_device(net, device), batch_size, precision)
 
 
 def identity(folder: Path) -> str:

@@ -13,10 +13,10 @@ from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
-from unequal.workspace import is_compiled
+from unequal.workspace import chosen_precision, is_compiled
 
-#: Precision of a network's layers; sums, schedules and solvers stay in float32.
-Precision = Literal["fp32", "bf16"]
+#: Precision of a network's layers; sums, schedules and solvers stay in float32. auto: bf16 on a GPU that has it.
+Precision = Literal["auto", "fp32", "bf16"]
 
 
 class Denoiser:
@@ -45,7 +45,7 @@ class Denoiser:
         self.schedule = spec.noise_schedule().to(self.device)
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.condition: Tensor | None = None
-        self.precision: Precision = "fp32"
+        self.precision: Literal["fp32", "bf16"] = "fp32"
 
     @classmethod
     def of_heads(cls, net: nn.Module, spec: ModelSpec) -> Self:
@@ -82,7 +82,7 @@ class Denoiser:
         if is_compiled(compiled, self.device, calls) and self.net._compiled_call_impl is None:
             self.net.compile()
         accelerated = copy.copy(self)
-        accelerated.precision = precision
+        accelerated.precision = chosen_precision(precision, self.device)
         return accelerated
 
     def conditioned(self, condition: Tensor | None) -> Self:

@@ -56,7 +56,15 @@ class Data(Strict):
         return self
 
 
-class PretrainedAutoencoder(Strict):
+class Encoding(Strict):
+    """How any autoencoder is used."""
+
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        description="of encoding; auto: bf16 on a GPU that has it, else fp32; decoding takes sampling.precision"
+    )
+
+
+class PretrainedAutoencoder(Encoding):
     """A trained one of diffusers."""
 
     kind: Literal["pretrained"]
@@ -71,7 +79,7 @@ class PretrainedAutoencoder(Strict):
     batch_size: BatchSize = Field(description="images that are encoded or decoded at once")
 
 
-class TrainedAutoencoder(Strict):
+class TrainedAutoencoder(Encoding):
     """An AutoencoderKL (2112.10752) trained on the images: squared error and a little KL divergence."""
 
     kind: Literal["trained"]

@@ -36,10 +36,11 @@ class Profile(Strict):
         "of all, estimated from samples"
     )
 
-    precision: Literal["fp32", "bf16"] = Field(
+    precision: Literal["auto", "fp32", "bf16"] = Field(
         default="fp32",
         exclude_if=lambda precision: precision == "fp32",
-        description="of the networks' layers; bf16 is faster on GPUs, and changes figures a little",
+        description="of the networks' layers; bf16 is faster on GPUs and changes figures a little; auto: bf16 on a GPU "
+        "that has it, else fp32",
     )
 
     def calls(self, timesteps: int) -> int:
@@ -154,10 +155,11 @@ class Sampling(Strict):
         description="of a model of network.condition.kind dropped_labels; null: none",
     )
     batch_size: BatchSize
-    precision: Literal["fp32", "bf16"] = Field(
+    precision: Literal["auto", "fp32", "bf16"] = Field(
         default="fp32",
         exclude_if=lambda precision: precision == "fp32",
-        description="of the networks' layers; bf16 is faster on GPUs, and changes figures a little",
+        description="of the networks' layers; bf16 is faster on GPUs and changes figures a little; auto: bf16 on a GPU "
+        "that has it, else fp32",
     )
 
     @property

@@ -3,6 +3,7 @@
 from unequal.data.prepared import PreparedData
 from unequal.latents.autoencoder import identity, latent_shape, load_autoencoder
 from unequal.latents.encoding import makers_of, write_latents
+from unequal.models.denoiser import Precision
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
 from unequal.workspace import Chunks
@@ -12,6 +13,7 @@ class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
     batch_size: int = key("autoencoder.batch_size")
+    precision: Precision = key("autoencoder.precision")
 
 
 @stage(Settings, shared=True)
@@ -19,7 +21,7 @@ def main(run: Run, settings: Settings) -> None:
     """Encode the images."""
     images = PreparedData.open(run.input("artifacts/images"))
     folder = run.input("artifacts/autoencoder")
-    autoencoder = load_autoencoder(folder, run.device, settings.batch_size)
+    autoencoder = load_autoencoder(folder, run.device, settings.batch_size, settings.precision)
     channels, size, _ = images.images.shape[1:]
     shape = latent_shape(autoencoder.net, size, channels, str(folder))
     makers, chunks = makers_of(images.images, autoencoder, shape), Chunks(run.work / "latents")

@@ -25,9 +25,12 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input("artifacts/autoencoder")
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
-    autoencoder = load_autoencoder(folder, run.device, settings.batch_size)
     check_origin(experts.record, folder)
-    scoring = Scoring(run, settings.sampling, settings.evaluation, images, extractor, autoencoder.decode)
+    sampling, runtime = settings.sampling, run.runtime
+    calls = sampling.calls(settings.evaluation.images)
+    experts = experts.accelerated(sampling.precision, runtime.channels_last, runtime.compile, calls)
+    autoencoder = load_autoencoder(folder, run.device, settings.batch_size, sampling.precision)
+    scoring = Scoring(run, sampling, settings.evaluation, images, extractor, autoencoder.decode)
     space = experts.record.spec.space
     decoding = {"autoencoder": space.autoencoder, "decoding_flops_per_image": autoencoder.decoding_macs(space.shape)}
     write_scores(scoring, experts, variant, decoding)

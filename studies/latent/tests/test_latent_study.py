@@ -44,7 +44,14 @@ pytestmark = pytest.mark.slow
 
 T = 24
 AUTOENCODER: dict[str, Any] = autoencoder_of(images=64).model_dump(mode="json")
-FETCHED: dict[str, Any] = {"kind": "pretrained", "source": "mine", "latent_channels": 2, "factor": 2, "batch_size": 4}
+FETCHED: dict[str, Any] = {
+    "kind": "pretrained",
+    "source": "mine",
+    "latent_channels": 2,
+    "factor": 2,
+    "batch_size": 4,
+    "precision": "auto",
+}
 RECIPE: dict[str, Any] = recipe_of(images=8).model_dump(mode="json")
 PRUNING: dict[str, Any] = {
     "method": "proxy",
