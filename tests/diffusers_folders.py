@@ -57,17 +57,10 @@ def write_captions(folder: Path) -> Path:
 def unet2d(classes: int | None = None, seed: int = 0) -> UNet2DModel:
     torch.manual_seed(seed)
     return UNet2DModel(
-        sample_size=8,
-        in_channels=1,
-        out_channels=1,
-        block_out_channels=(8, 16),
-        norm_num_groups=4,
-        layers_per_block=1,
-        down_block_types=("DownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "UpBlock2D"),
-        attention_head_dim=4,
-        num_class_embeds=classes,
-    )
+        sample_size=8, in_channels=1, out_channels=1, block_out_channels=(8, 16), norm_num_groups=4, layers_per_block=1,
+        down_block_types=("DownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "UpBlock2D"),
+        attention_head_dim=4, num_class_embeds=classes,
+    )  # fmt: skip
 
 
 def ddpm(folder: Path, seed: int = 0, classes: int | None = None, **scheduler: object) -> Path:
@@ -80,31 +73,19 @@ def ddpm(folder: Path, seed: int = 0, classes: int | None = None, **scheduler: o
 def autoencoder(channels: int = 4) -> AutoencoderKL:
     """From 16 × 16 pixels to latents of 8 × 8."""
     return AutoencoderKL(
-        block_out_channels=(4, 8),
-        down_block_types=("DownEncoderBlock2D",) * 2,
-        up_block_types=("UpDecoderBlock2D",) * 2,
-        norm_num_groups=2,
-        latent_channels=channels,
-        scaling_factor=0.5,
-        shift_factor=0.1,
-        mid_block_add_attention=False,
-    )
+        block_out_channels=(4, 8), down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2, norm_num_groups=2, latent_channels=channels, scaling_factor=0.5,
+        shift_factor=0.1, mid_block_add_attention=False,
+    )  # fmt: skip
 
 
 def dit(folder: Path) -> Path:
     """A DiTPipeline of three classes, with a learned variance."""
     torch.manual_seed(0)
     net = DiTTransformer2DModel(
-        num_attention_heads=2,
-        attention_head_dim=4,
-        in_channels=4,
-        out_channels=8,
-        num_layers=1,
-        sample_size=8,
-        patch_size=2,
-        num_embeds_ada_norm=3,
-        norm_num_groups=2,
-    )
+        num_attention_heads=2, attention_head_dim=4, in_channels=4, out_channels=8, num_layers=1, sample_size=8,
+        patch_size=2, num_embeds_ada_norm=3, norm_num_groups=2,
+    )  # fmt: skip
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.normal_(std=0.2)
@@ -156,15 +137,10 @@ def t5() -> T5EncoderModel:
 
 def unet_of_texts(**further: object) -> UNet2DConditionModel:
     return UNet2DConditionModel(
-        sample_size=8,
-        block_out_channels=(8, 16),
-        layers_per_block=1,
-        norm_num_groups=4,
-        attention_head_dim=4,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        sample_size=8, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4, attention_head_dim=4,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
         **further,
-    )
+    )  # fmt: skip
 
 
 def stable_diffusion(folder: Path, seed: int = 0) -> Path:
@@ -208,17 +184,9 @@ def stable_diffusion_3(folder: Path, with_t5: bool = True) -> Path:
     """A StableDiffusion3Pipeline, with its largest text encoder or without."""
     torch.manual_seed(0)
     net = SD3Transformer2DModel(
-        sample_size=8,
-        in_channels=4,
-        num_layers=1,
-        attention_head_dim=4,
-        num_attention_heads=2,
-        joint_attention_dim=T5,
-        caption_projection_dim=8,
-        pooled_projection_dim=CLIP + BIG_CLIP,
-        out_channels=4,
-        pos_embed_max_size=8,
-    )
+        sample_size=8, in_channels=4, num_layers=1, attention_head_dim=4, num_attention_heads=2, joint_attention_dim=T5,
+        caption_projection_dim=8, pooled_projection_dim=CLIP + BIG_CLIP, out_channels=4, pos_embed_max_size=8,
+    )  # fmt: skip
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.normal_(std=0.2)
@@ -240,16 +208,9 @@ def flux(folder: Path) -> Path:
     """A FluxPipeline with a guidance input, with a shift that depends on the size."""
     torch.manual_seed(0)
     net = FluxTransformer2DModel(
-        in_channels=16,
-        num_layers=1,
-        num_single_layers=1,
-        attention_head_dim=8,
-        num_attention_heads=2,
-        joint_attention_dim=T5,
-        pooled_projection_dim=CLIP,
-        guidance_embeds=True,
-        axes_dims_rope=(2, 2, 4),
-    )
+        in_channels=16, num_layers=1, num_single_layers=1, attention_head_dim=8, num_attention_heads=2,
+        joint_attention_dim=T5, pooled_projection_dim=CLIP, guidance_embeds=True, axes_dims_rope=(2, 2, 4),
+    )  # fmt: skip
     FluxPipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(
             use_dynamic_shifting=True, base_image_seq_len=4, max_image_seq_len=64

@@ -34,6 +34,11 @@ RECIPE: dict[str, Any] = {
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }
+#: A search for a pruning scheme, as small as can be.
+PROXY: dict[str, Any] = {
+    "method": "proxy", "decider": {"kind": "tpe"}, "ranking": {"method": "magnitude"}, "start": [], "rounds": 1,
+    "candidates": 2, "images": 4, "finetuning": None,
+}  # fmt: skip
 SETTINGS: dict[str, Any] = {
     "seed": 0,
     "data": {"source": "digits", "path": None, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.1},

@@ -1,7 +1,5 @@
 """Every benchmark runs in small; ratios, the table and the command are what they say."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from click.testing import CliRunner
@@ -9,9 +7,9 @@ from harness.projects import ROOT
 
 from benchmarks import training
 from benchmarks.__main__ import Sizes, main, on_cpu, on_gpu
-from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop
+from benchmarks.other_loops import EDMLoop, MinimalLoop
 from benchmarks.table import ROWS, table
-from benchmarks.timing import in_turns, keep, ratio
+from benchmarks.timing import keep, ratio
 from unequal.files import read_json
 from unequal.settings.params import Params
 
@@ -37,7 +35,7 @@ LONG = ("overhead",)
         for name in trials
     ],
 )
-def test_a_benchmark_runs(suite: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_runs(suite, name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     before = [*(ROOT / "benchmarks").iterdir()]
     figures = TRIALS[suite][name]()
@@ -48,7 +46,7 @@ def test_a_benchmark_runs(suite: str, name: str, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", [MinimalLoop, EDMLoop])
-def test_the_loops_that_ours_is_measured_against_learn(loop: type[Loop]) -> None:
+def test_the_loops_that_ours_is_measured_against_learn(loop):
     params = long()
     torch.manual_seed(0)
     trained = loop(training.network(params, CPU), training.random_images(params)[:1], params.training, CPU)
@@ -62,7 +60,7 @@ def test_the_loops_that_ours_is_measured_against_learn(loop: type[Loop]) -> None
 
 
 @pytest.mark.slow
-def test_both_loops_train_the_same_network_on_the_same_images(tmp_path: Path) -> None:
+def test_both_loops_train_the_same_network_on_the_same_images(tmp_path):
     ours, theirs = training.our_loop(long(), CPU, tmp_path), training.documented(long(), CPU, encoded=True)
     assert {n: p.shape for n, p in ours.net.named_parameters()} == {
         n: p.shape for n, p in theirs.net.named_parameters()
@@ -75,19 +73,12 @@ def test_both_loops_train_the_same_network_on_the_same_images(tmp_path: Path) ->
     assert theirs.loss < first
 
 
-def test_turns_go_round_and_the_first_warms_up() -> None:
-    turns: list[str] = []
-    times = in_turns({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 2, CPU)
-    assert "".join(turns) == "abbaab"
-    assert [len(taken) for taken in times.values()] == [2, 2]
-
-
-def test_a_ratio_is_the_median_of_rounds_with_quartiles() -> None:
+def test_a_ratio_is_the_median_of_rounds_with_quartiles():
     assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == {"median": 3.0, "low": 2.5, "high": 3.5}
     assert ratio([3.0], [2.0]) == {"median": 1.5, "low": 1.5, "high": 1.5}
 
 
-def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> None:
+def test_figures_are_written_with_their_conditions_and_shown(tmp_path):
     figures = {"ratio": {"median": 1.234, "low": 1.0, "high": 2.0}}
     written = read_json(keep("pipeline_digits", figures, CPU, tmp_path))["pipeline_digits"]
     assert written["ratio"] == figures["ratio"]
@@ -95,7 +86,7 @@ def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> 
     assert table("cpu", tmp_path).splitlines()[2] == f"| {ROWS['pipeline_digits'][0]} | 1.23 (1.00 … 2.00) |"
 
 
-def test_every_benchmark_has_a_row_and_an_unknown_one_is_one_line() -> None:
+def test_every_benchmark_has_a_row_and_an_unknown_one_is_one_line():
     assert {name for trials in TRIALS.values() for name in trials} == set(ROWS)
     refused = CliRunner().invoke(main, ["--only", "nothing"])
     assert refused.exit_code == 1

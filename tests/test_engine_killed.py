@@ -55,7 +55,7 @@ MADE = Path("artifacts/made/out.txt")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     """A copy with that stage alone."""
     project = copy_of_repository(tmp_path / "project")
     shutil.rmtree(project / "studies")
@@ -113,7 +113,7 @@ def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_the_same_command_goes_on_and_computes_nothing_twice(project: Path, name: str) -> None:
+def test_the_same_command_goes_on_and_computes_nothing_twice(project, name):
     start = Commands(project).start
     first = start(ENGINES[name])
     wait_for((project / "begun").exists, first, project)

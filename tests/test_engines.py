@@ -1,33 +1,31 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
-from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
 from harness.projects import edit, run
-from tiny_pipeline import TinyPipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 
 @pytest.fixture(scope="module")
-def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tiny_pipeline, tmp_path_factory):
     return tiny_pipeline.copied(tmp_path_factory.mktemp("engines") / "project")
 
 
-def test_nothing_is_left_to_do_for_either_engine(project: Path):
+def test_nothing_is_left_to_do_for_either_engine(project):
     assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
     assert stages_of_repro(run(project, "dvc", "repro")) == set()
 
 
-def test_every_stage_left_a_log_and_a_benchmark(project: Path):
+def test_every_stage_left_a_log_and_a_benchmark(project):
     rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))
     assert rules == {path.stem for path in (project / "logs").glob("*.log")}
     assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
 
 
-def test_stages_are_children_of_one_pipeline_run(project: Path):
+def test_stages_are_children_of_one_pipeline_run(project):
     runs = tracked_runs(project)
     rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))
     assert len(children(runs)) == len(rules)
@@ -35,7 +33,7 @@ def test_stages_are_children_of_one_pipeline_run(project: Path):
     assert all(one.info.status == "FINISHED" for one in runs)
 
 
-def test_results_can_be_shown(project: Path):
+def test_results_can_be_shown(project):
     shown = run(project, "dvc", "metrics", "show")
     assert "fid.base" in shown
     assert max(map(len, shown.splitlines())) < 160
@@ -53,7 +51,7 @@ def test_results_can_be_shown(project: Path):
         assert "<strong>Slots of equal loss and of equal excess loss.</strong>" in archive.read(report).decode()
 
 
-def test_both_engines_choose_the_same_stages_after_an_edit(project: Path):
+def test_both_engines_choose_the_same_stages_after_an_edit(project):
     edit(project, {"evaluation.samples": 110})
     chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
     repeated = stages_of_repro(run(project, "dvc", "repro"))
@@ -64,7 +62,7 @@ def test_both_engines_choose_the_same_stages_after_an_edit(project: Path):
 
 
 @pytest.mark.parametrize("command", [("dvc", "repro"), ("snakemake", "--cores", "2")], ids=lambda command: command[0])
-def test_a_bad_setting_stops_everything_in_one_line(project: Path, command: tuple[str, ...]):
+def test_a_bad_setting_stops_everything_in_one_line(project, command):
     before = (project / "params.yaml").read_text(encoding="utf-8")
     runs = len(tracked_runs(project))
     try:

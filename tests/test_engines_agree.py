@@ -20,7 +20,7 @@ HOLDOUTS = (0.1, 0.2, 0.3)
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     made = small_copy(tmp_path_factory.mktemp("agree") / "project")
     run(made, "snakemake", "--cores", "2")
     commit(made, "made")
@@ -89,7 +89,7 @@ def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> N
     assert rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n")) == set()
 
 
-def test_snakemake_sees_what_changed_since_dvc_ran(project: Path) -> None:
+def test_snakemake_sees_what_changed_since_dvc_ran(project):
     for _ in range(2):
         ask_for(0.2)(project)
         by_dvc(project)
@@ -99,7 +99,7 @@ def test_snakemake_sees_what_changed_since_dvc_ran(project: Path) -> None:
     assert stages_of_repro(run(project, "dvc", "repro")) == set()
 
 
-def test_outputs_of_other_settings_are_stale_for_both(project: Path) -> None:
+def test_outputs_of_other_settings_are_stale_for_both(project):
     ask_for(0.2)(project)
     by_snakemake(project)
     check_out_committed(project)
@@ -116,10 +116,10 @@ def test_outputs_of_other_settings_are_stale_for_both(project: Path) -> None:
     steps=st.lists(st.sampled_from((*ENGINES, *OTHERS, *map(ask_for, HOLDOUTS))), min_size=3, max_size=5),
     share=st.sampled_from(HOLDOUTS),
 )
-def test_whatever_was_run_before(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:
+def test_whatever_was_run_before(project, steps, share):
     after(project, [*steps, ask_for(share)], share)
 
 
-def test_an_unknown_key_of_config_is_refused(project: Path) -> None:
+def test_an_unknown_key_of_config_is_refused(project):
     said = run(project, "snakemake", "--cores", "2", "--config", "seed=5", ok=False)
     assert "--config seed: unknown; allowed: cluster, gpu; all settings stand in params.yaml" in said

@@ -10,11 +10,10 @@ from dvc.repo import Repo
 from engines_said import rules_of_dry_run
 from graph import ROOT
 from harness.projects import run
-from tiny_pipeline import IMAGES, TinyPipeline, write_images
+from tiny_pipeline import IMAGES, write_images
 from watched import other_without_the_harness, uncounted
 
 from unequal.pipeline.fingerprint import programs
-from unequal.settings.training import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -22,12 +21,12 @@ PROGRAMS = programs(ROOT / "dvc.yaml")
 
 
 @pytest.fixture(scope="module")
-def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tiny_pipeline, tmp_path_factory):
     return tiny_pipeline.copied(tmp_path_factory.mktemp("code") / "project")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline: TinyPipeline, name: str):
+def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline, name):
     assert uncounted(tiny_pipeline.project, tiny_pipeline.notes, PROGRAMS[name], IMAGES) == set()
 
 
@@ -38,7 +37,7 @@ SOME = {"train_base", "evaluate_fid"}
 @pytest.mark.parametrize(
     "name", [name if name in SOME else pytest.param(name, marks=pytest.mark.thorough) for name in PROGRAMS]
 )
-def test_without_the_harness_a_program_makes_the_same(project: Path, name: str, tmp_path: Path, runtime: Runtime):
+def test_without_the_harness_a_program_makes_the_same(project, name, tmp_path, runtime):
     assert other_without_the_harness(project, PROGRAMS[name], tmp_path, runtime) == set()
 
 
@@ -67,9 +66,7 @@ PRUNING = ("prune", "finetune_groups", "finetune_unpruned")
     [(HARMLESS, set()), (FORMULAS, {"check_params", *(f"{stage}_{group}" for stage in PRUNING for group in (0, 1))})],
     ids=["comment, docstring, harness", "formulas"],
 )
-def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
-    project: Path, edits: list[tuple[str, str, str]], reached: set[str]
-):
+def test_an_edit_makes_stale_what_it_reaches_in_both_engines(project, edits, reached):
     for file, old, new in edits:
         before = (project / file).read_text(encoding="utf-8")
         assert old in before
@@ -88,7 +85,7 @@ def as_before(project: Path) -> None:
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
 
 
-def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(project: Path):
+def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(project):
     before = (project / IMAGES).read_bytes()
     try:
         write_images(project, seed=1)
@@ -119,9 +116,7 @@ WITH_DIFFUSERS = {
     [pytest.param("torch", set(PROGRAMS) - {"replicate"}, marks=pytest.mark.thorough), ("diffusers", WITH_DIFFUSERS)],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_another_version_of_a_library_is_noticed_by_both_engines(
-    project: Path, tmp_path: Path, library: str, reached: set[str]
-):
+def test_another_version_of_a_library_is_noticed_by_both_engines(project, tmp_path, library, reached):
     metadata = tmp_path / f"{library}-99.1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Name: {library}\nVersion: 99.1+cpu\n")

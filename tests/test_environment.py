@@ -44,19 +44,19 @@ def waiting(folder: Path, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("encoding", ["iso-8859-1", "ascii", "utf-8"])
-def test_characters_that_a_terminal_lacks_are_escaped(tmp_path: Path, encoding: str) -> None:
+def test_characters_that_a_terminal_lacks_are_escaped(tmp_path, encoding):
     done = spoken(tmp_path, PYTHONIOENCODING=encoding)
     expected = "log-SNR λ ≥ 0 …\n".encode(encoding, "backslashreplace").decode()
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, expected)
 
 
 @pytest.mark.parametrize("redirected", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path: Path, redirected: str) -> None:
+def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path, redirected):
     assert spoken(tmp_path, redirected).returncode == 0
     assert int((tmp_path / "file.txt").read_text()) > 2
 
 
-def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
+def test_a_reader_that_leaves_ends_nothing(tmp_path):
     process = waiting(tmp_path, subprocess.PIPE, subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     for stream in (process.stdout, process.stderr):
@@ -67,7 +67,7 @@ def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "file.txt").exists()
 
 
-def test_a_terminal_that_is_closed_ends_nothing(tmp_path: Path) -> None:
+def test_a_terminal_that_is_closed_ends_nothing(tmp_path):
     ours, theirs = os.openpty()
     process = waiting(tmp_path, theirs, theirs)
     os.close(theirs)
@@ -78,5 +78,5 @@ def test_a_terminal_that_is_closed_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
-def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error(tmp_path):
     assert "No space left on device" in spoken(tmp_path, "> /dev/full").stderr

@@ -8,13 +8,13 @@ from unequal.errors import UserError, first_line, say
 HOSTILE = "a\x1b[2J\x9b31m\nError: forged\r\u2028\u202e.png"
 
 
-def test_a_refusal_is_one_line_whatever_it_quotes() -> None:
+def test_a_refusal_is_one_line_whatever_it_quotes():
     line = str(UserError(f"{HOSTILE}: no image"))
     assert line.isprintable()
     assert line == r"a\x1b[2J\x9b31m Error: forged \u202e.png: no image"
 
 
-def test_what_is_printed_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_keeps_its_lines(capsys):
     say(f"read {HOSTILE}", "  two   columns")
     say("loss\t0.1", err=True)
     printed = capsys.readouterr()
@@ -32,5 +32,5 @@ def test_what_is_printed_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> 
         ("", "OSError"),
     ],
 )
-def test_advice_to_be_unsafe_is_not_passed_on(message: str, shown: str) -> None:
+def test_advice_to_be_unsafe_is_not_passed_on(message, shown):
     assert first_line(OSError(message)) == shown

@@ -1,11 +1,5 @@
 """The mathematics works with torch and NumPy alone; what else is missing is said in one line."""
 
-import ast
-import sys
-import tomllib
-from importlib.metadata import packages_distributions
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 from hidden_libraries import ROOT, imported
@@ -14,7 +8,6 @@ from unequal import errors
 from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
 LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "files", "processes", "randomness")
 ASK_NETWORKS = ("unequal.measures.profiling",)
@@ -30,17 +23,17 @@ def is_light(name: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def alone() -> dict[str, dict[str, str]]:
+def alone():
     return imported(["torch", "numpy"], modules())
 
 
-def test_the_mathematics_needs_torch_and_numpy_alone(alone: dict[str, dict[str, str]]):
+def test_the_mathematics_needs_torch_and_numpy_alone(alone):
     assert {name: said for name, said in alone["found"].items() if is_light(name) and said} == {}
     assert {"scipy", "pydantic", "diffusers", "mlflow"} <= set(alone["hidden"])
     assert set(alone["loaded"]).isdisjoint(alone["hidden"])
 
 
-def test_whatever_needs_more_says_so_in_one_line(alone: dict[str, dict[str, str]]):
+def test_whatever_needs_more_says_so_in_one_line(alone):
     said = {name: text for name, text in alone["found"].items() if not is_light(name)}
     lines = {name: text for name, text in said.items() if text}  # a package may hold modules that need nothing
     assert {name: text for name, text in lines.items() if not text.startswith("MissingExtra: unequal.")} == {}
@@ -50,45 +43,11 @@ def test_whatever_needs_more_says_so_in_one_line(alone: dict[str, dict[str, str]
         assert "pip install 'unequal[pipeline]" in said[name]
 
 
-@pytest.mark.parametrize("package", sorted({file.parent for file in (ROOT / "unequal").rglob("*.py")}), ids=str)
-def test_a_package_names_what_its_modules_import(package: Path):
-    """Imports at the top of modules count; those inside functions are needed at their call."""
-    files = package.glob("*.py")
-    nodes = [node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body]
-    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    whole = plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
-    libraries = {name.split(".")[0] for name in whole} - set(sys.stdlib_module_names) - {"unequal", "torch", "numpy"}
-    assert libraries <= {name for folder in (package, package.parent) for name in named(folder)}
-
-
-def named(package: Path) -> list[str]:
-    """Libraries that a package, or one of its modules before it imports them, says it needs."""
-    nodes = [node for file in package.glob("*.py") for node in ast.parse(file.read_text(encoding="utf-8")).body]
-    calls = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
-    needed = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "needs"]
-    return [ast.literal_eval(one) for call in needed for one in call.args[2:]]
-
-
-def test_a_library_that_is_named_comes_with_the_extra_that_is_named():
-    given = {name: set(map(bare, one)) for name, one in PROJECT["project"]["optional-dependencies"].items()}
-    given["pipeline"] |= {"huggingface-hub"}  # diffusers'
-    distributions = packages_distributions()
-    for package in {file.parent for file in (ROOT / "unequal").rglob("*.py")}:
-        for library in named(package):
-            assert {bare(one) for one in distributions[library]} & given["pipeline"], (package, library)
-
-
-def bare(requirement: str) -> str:
-    return requirement.partition(">")[0].lower().replace("_", "-")
-
-
 @pytest.mark.parametrize(
     ("gone", "listed", "refused"),
     [("transformers", {"check", "race", "suggest"}, "profile"), ("mlflow", {"profile", "suggest"}, "compare")],
 )
-def test_commands_are_listed_whose_libraries_are_there(
-    gone: str, listed: set[str], refused: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_commands_are_listed_whose_libraries_are_there(gone, listed, refused, monkeypatch):
     monkeypatch.setattr(errors, "find_spec", lambda name: None if name == gone else object())
     done = CliRunner().invoke(main.unequal, ["--help"])
     assert done.exit_code == 0
@@ -100,7 +59,7 @@ def test_commands_are_listed_whose_libraries_are_there(
         main.unequal([refused, "x"], standalone_mode=False)
 
 
-def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeypatch):
     monkeypatch.setattr(errors, "requirement", lambda extra: f"unequal[{extra}] @ file:///here.whl")
     line = r"^unequal.some needs what is not installed \(nowhere_to_be_found\): pip install 'unequal\[profile\] @ file"
     with pytest.raises(MissingExtra, match=line) as caught:
@@ -116,9 +75,7 @@ def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeyp
         (None, ""),
     ],
 )
-def test_an_extra_is_installed_from_where_the_library_came(
-    origin: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_extra_is_installed_from_where_the_library_came(origin, expected, monkeypatch):
     class Installed:
         def read_text(self, name: str) -> str | None:
             return origin if name == "direct_url.json" else None

@@ -5,7 +5,7 @@ import errno
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ def names(folder: Path) -> list[str]:
     return sorted(item.name for item in folder.iterdir())
 
 
-def test_json_comes_back_and_stands_alone_in_its_new_folder(tmp_path: Path) -> None:
+def test_json_comes_back_and_stands_alone_in_its_new_folder(tmp_path):
     write_json(tmp_path / "a/b/facts.json", FACTS)
     assert read_json(tmp_path / "a/b/facts.json") == FACTS
     assert names(tmp_path / "a/b") == ["facts.json"]
@@ -49,7 +49,7 @@ def test_json_comes_back_and_stands_alone_in_its_new_folder(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [{"loss": float("nan")}, [float("inf")], {"x": object()}])
-def test_what_json_cannot_carry_leaves_the_old_file(tmp_path: Path, content: object) -> None:
+def test_what_json_cannot_carry_leaves_the_old_file(tmp_path, content):
     write_json(tmp_path / "facts.json", FACTS)
     with pytest.raises((ValueError, TypeError)):
         write_json(tmp_path / "facts.json", content)
@@ -59,9 +59,7 @@ def test_what_json_cannot_carry_leaves_the_old_file(tmp_path: Path, content: obj
 
 @pytest.mark.parametrize("broken", ["fsync", "replace", "chmod"])
 @pytest.mark.parametrize("write", [lambda path: write_bytes(path, b"new"), lambda path: write_npz(path, a=np.ones(3))])
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, write: Callable[[Path], None]
-) -> None:
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, broken, write):
     path = tmp_path / "table.npz"
     path.write_bytes(b"old")
 
@@ -76,7 +74,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     assert names(tmp_path) == ["table.npz"]
 
 
-def test_an_interruption_behind_the_move_stays_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_behind_the_move_stays_an_interruption(tmp_path, monkeypatch):
     replace = os.replace
 
     def interrupted(source: str, target: Path) -> None:
@@ -89,7 +87,7 @@ def test_an_interruption_behind_the_move_stays_an_interruption(tmp_path: Path, m
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
-def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
     write_bytes(tmp_path / "made/in/a", b"1")
     write_bytes(tmp_path / "made/b", b"2")
     synced: list[Path] = []
@@ -100,7 +98,7 @@ def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, mon
 
 
 @pytest.fixture(params=[0o022, 0o002, 0o027, 0o077], ids=oct)
-def mode(request: pytest.FixtureRequest) -> Iterator[int]:
+def mode(request):
     """The mode of new files under an umask."""
     before = os.umask(request.param)
     file_mode.cache_clear()
@@ -109,7 +107,7 @@ def mode(request: pytest.FixtureRequest) -> Iterator[int]:
     file_mode.cache_clear()
 
 
-def test_all_writers_respect_the_umask(tmp_path: Path, mode: int) -> None:
+def test_all_writers_respect_the_umask(tmp_path, mode):
     write_bytes(tmp_path / "a", b"1")
     write_npz(tmp_path / "b", a=np.ones(3))
     write_saved(tmp_path / "c", Saved({"a": torch.ones(3)}, {}))
@@ -119,7 +117,7 @@ def test_all_writers_respect_the_umask(tmp_path: Path, mode: int) -> None:
     assert {oct(file.stat().st_mode & 0o777) for file in files_below(tmp_path)} == {oct(mode)}
 
 
-def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_folder_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     target = tmp_path / "models/new"
     (tmp_path / "models/.new.new").mkdir(parents=True)  # left by a kill
 
@@ -150,20 +148,20 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     [b"", b'{"n": 3', b"\xff\xfe\x00", b"not json", b'{"a": 1} {"b": 2}', b"1" * 5000, b"[" * 100_000],
     ids=lambda content: content[:8],
 )
-def test_damaged_json_is_reported_with_its_path(tmp_path: Path, content: bytes) -> None:
+def test_damaged_json_is_reported_with_its_path(tmp_path, content):
     (tmp_path / "facts.json").write_bytes(content)
     assert refusal(read_json, tmp_path / "facts.json").startswith(f"{tmp_path / 'facts.json'}: not valid JSON")
     assert refusal(read_json, tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize("action", [read_json, require, lambda path: read_npz(path, ["a"])])
-def test_a_missing_file_is_reported_with_what_makes_it(tmp_path: Path, action: Callable[[Path], object]) -> None:
+def test_a_missing_file_is_reported_with_what_makes_it(tmp_path, action):
     message = refusal(action, tmp_path / "gone")
     assert message.startswith(f"{tmp_path / 'gone'}: missing") and "dvc repro" in message
 
 
 @pytest.mark.parametrize("name", ["table.npz", "table"])
-def test_tables_come_back_bit_by_bit(tmp_path: Path, name: str) -> None:
+def test_tables_come_back_bit_by_bit(tmp_path, name):
     tables = {"train": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32), "empty": np.zeros((5, 0))}
     write_npz(tmp_path / name, **tables)
     found = read_npz(tmp_path / name, ["train", "empty"])
@@ -173,7 +171,7 @@ def test_tables_come_back_bit_by_bit(tmp_path: Path, name: str) -> None:
     assert names(tmp_path) == [name]
 
 
-def test_objects_are_not_written_and_leave_nothing(tmp_path: Path) -> None:
+def test_objects_are_not_written_and_leave_nothing(tmp_path):
     with pytest.raises(ValueError, match="allow_pickle"):
         write_npz(tmp_path / "table.npz", a=np.array([{}, None], dtype=object))
     assert names(tmp_path) == []
@@ -204,9 +202,7 @@ def replace_by_one_array(path: Path) -> None:
         lambda path: path.write_bytes(pickle.dumps({"a": 1})),
     ],
 )
-def test_damaged_tables_and_pickles_are_reported_with_their_path(
-    tmp_path: Path, spoil: Callable[[Path], object]
-) -> None:
+def test_damaged_tables_and_pickles_are_reported_with_their_path(tmp_path, spoil):
     path = tmp_path / "table.npz"
     write_npz(path, a=np.random.default_rng(0).normal(size=100))
     assert refusal(read_npz, path, ["a", "b"]).startswith(f"{path}: no table 'b' in it")
@@ -215,7 +211,7 @@ def test_damaged_tables_and_pickles_are_reported_with_their_path(
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "md5"])
-def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path, algorithm: str) -> None:
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path, algorithm):
     content = os.urandom((1 << 20) + 17)
     (tmp_path / "a").write_bytes(content)
     assert content_hash(tmp_path / "a", algorithm) == hashlib.new(algorithm, content).hexdigest()
@@ -229,7 +225,7 @@ def folder(root: Path, **files: str) -> Path:
     return root
 
 
-def test_the_hash_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_is_that_of_names_and_contents(tmp_path):
     first = content_hash(folder(tmp_path / "1", a="x", sub__b="y"))
     (tmp_path / "1/.snakemake_timestamp").write_text("an engine's")
     assert files_below(tmp_path / "1") == [tmp_path / "1/a", tmp_path / "1/sub/b"]
@@ -241,13 +237,13 @@ def test_the_hash_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> N
     assert len(hashes - {first}) == len(others)
 
 
-def test_settings_are_hashed_whatever_the_order_of_their_keys() -> None:
+def test_settings_are_hashed_whatever_the_order_of_their_keys():
     assert settings_hash({"a": 1, "b": {"c": 2, "d": 3}}) == settings_hash({"b": {"d": 3, "c": 2}, "a": 1})
     assert len({settings_hash(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, {"a": [1]}, {"a": None})}) == 6
 
 
 @pytest.mark.parametrize("kind", ["nothing", "file", "folder", "link"])
-def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> None:
+def test_publishing_replaces_whatever_stood_there(tmp_path, kind):
     target, elsewhere = tmp_path / "out/model", folder(tmp_path / "elsewhere", kept="1")
     target.parent.mkdir()
     if kind == "file":
@@ -264,9 +260,7 @@ def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> 
     assert names(elsewhere) == ["kept"]
 
 
-def test_where_there_are_no_hard_links_what_is_published_is_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_are_no_hard_links_what_is_published_is_a_copy(tmp_path, monkeypatch):
     def refused(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
@@ -277,7 +271,7 @@ def test_where_there_are_no_hard_links_what_is_published_is_a_copy(
     assert not (tmp_path / "staging/new").samefile(tmp_path / "out/model/new")
 
 
-def test_rows_come_back_from_csv(tmp_path: Path) -> None:
+def test_rows_come_back_from_csv(tmp_path):
     write_csv(tmp_path / "t.csv", [{"t": 0, "loss": 0.5, "name": "a,b"}, {"t": 1, "loss": 0.25, "name": "c"}])
     with (tmp_path / "t.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [
@@ -287,7 +281,7 @@ def test_rows_come_back_from_csv(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_bytes().count(b"\r") == 0
 
 
-def test_what_lies_behind_a_linked_folder_counts(tmp_path: Path) -> None:
+def test_what_lies_behind_a_linked_folder_counts(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "here").mkdir()
     (tmp_path / "elsewhere/a").write_text("1")

@@ -1,7 +1,5 @@
 """The tiny pipeline on a GPU. Its stages start anew: a copy of a process that knows CUDA could not use it."""
 
-from pathlib import Path
-
 import pytest
 from engines_said import children, tracked_runs
 from harness.projects import commit, run, tiny_copy
@@ -9,7 +7,7 @@ from harness.projects import commit, run, tiny_copy
 
 @pytest.mark.gpu
 @pytest.mark.slow
-def test_the_pipeline_trains_compiled_and_in_bf16(tmp_path: Path) -> None:
+def test_the_pipeline_trains_compiled_and_in_bf16(tmp_path):
     fast = {"runtime.device": "cuda", "runtime.compile": True, "runtime.channels_last": True}
     fast |= {"runtime.stages_per_gpu": 4}
     project = tiny_copy(tmp_path / "gpu", {**fast, "training.precision": "bf16"})

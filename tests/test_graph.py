@@ -26,32 +26,32 @@ each_graph = pytest.mark.parametrize("folder", FOLDERS, ids=str)
 
 
 @each_instance
-def test_a_stage_declares_the_settings_that_it_reads(instance: Instance):
+def test_a_stage_declares_the_settings_that_it_reads(instance):
     # A stage is handed an object of its settings' type and nothing else of params.yaml.
     read = set(instance.command.settings.keys(**instance.options).values())
     assert read == instance.params | {key for key in read if f"{SOURCES}/{key.replace('.', '/')}.json" in instance.deps}
 
 
 @each_instance
-def test_a_section_with_a_path_of_this_machine_is_no_parameter_of_its_reader(instance: Instance):
+def test_a_section_with_a_path_of_this_machine_is_no_parameter_of_its_reader(instance):
     named = {dep.removeprefix(f"{SOURCES}/").removesuffix(".json").replace("/", ".") for dep in instance.deps}
     assert not {name for name in named & instance.params if not name.startswith("plans.")}  # of a plan, pruning's alone
 
 
 @each_instance
-def test_a_stage_can_read_its_settings(instance: Instance, monkeypatch: pytest.MonkeyPatch):
+def test_a_stage_can_read_its_settings(instance, monkeypatch):
     monkeypatch.chdir(laid(instance.folder))
     instance.command.settings.read(**instance.options)
 
 
 @each_program
-def test_a_stage_declares_its_program_as_its_code(instance: Instance):
+def test_a_stage_declares_its_program_as_its_code(instance):
     code = {dep for dep in instance.deps if dep.startswith(f"{CODE}/") or dep.endswith((".py", ".md"))}
     assert code == {f"{CODE}/{instance.source.stem}.json"}
 
 
 @each_graph
-def test_the_code_is_brought_up_to_date_in_every_run(folder: Path):
+def test_the_code_is_brought_up_to_date_in_every_run(folder):
     stage = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["code"]
     assert stage["always_changed"] is True
     assert "deps" not in stage
@@ -78,7 +78,7 @@ def inputs_in_code(instance: Instance) -> list[str]:
 
 
 @each_instance
-def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
+def test_a_stage_declares_the_files_that_it_reads(instance):
     files = inputs_in_code(instance)
     declared = {dep for dep in instance.deps if not dep.startswith(f"{CODE}/")}
     declared -= {"artifacts/params_checked.json", "artifacts/tries_chosen.json"}  # gates are waited for, not read
@@ -89,7 +89,7 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 
 
 @each_graph
-def test_a_key_that_names_what_lies_outside_has_its_file_and_its_reader(folder: Path):
+def test_a_key_that_names_what_lies_outside_has_its_file_and_its_reader(folder):
     """Found by walking the schema: none can be added without."""
     here = [i for i in instances() if i.folder == folder]
     read = {dep.removeprefix(f"{SOURCES}/") for i in here for dep in i.deps if dep.startswith(f"{SOURCES}/")}
@@ -115,14 +115,14 @@ READERS = {
 
 
 @each_graph
-def test_every_key_that_names_what_lies_outside_is_known(folder: Path):
+def test_every_key_that_names_what_lies_outside_is_known(folder):
     outside = {place for place, node in strings(json_schema(model_of(folder))) if node.get("format") == FORMAT}
     assert outside <= set(KEYS)
     assert {"data.path", "network.pretrained"} <= outside
 
 
 @each_graph
-def test_commands_take_a_path_with_blanks(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_commands_take_a_path_with_blanks(folder, monkeypatch):
     document = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))
     monkeypatch.setenv("PYTHONPATH", "/a place/with blanks")
     start = {name: value for one in document.get("vars", []) for name, value in one.items()}.get("python", "python")
@@ -131,7 +131,7 @@ def test_commands_take_a_path_with_blanks(folder: Path, monkeypatch: pytest.Monk
 
 
 @each_graph
-def test_stages_say_what_they_are_and_fan_out_over_lists_of_params(folder: Path):
+def test_stages_say_what_they_are_and_fan_out_over_lists_of_params(folder):
     stages = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     assert [name for name, stage in stages.items() if not stage.get("desc")] == []
     axes = [axis for stage in stages.values() for axis in stage.get("matrix", {}).values()]
@@ -145,7 +145,7 @@ def test_the_schema_in_the_repository_has_all_sections():
 
 
 @each_graph
-def test_every_graph_has_sound_params(folder: Path):
+def test_every_graph_has_sound_params(folder):
     read_params(laid(folder) / "params.yaml")
 
 
@@ -154,6 +154,6 @@ COMPARING = [path for path in FILES if "\nvariants:" in path.read_text(encoding=
 
 
 @pytest.mark.parametrize("path", COMPARING, ids=lambda path: path.name)
-def test_what_is_compared_is_profiled_too(path: Path):
+def test_what_is_compared_is_profiled_too(path):
     params = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert not set(params["variants"]) - set(params["profiled_models"])

@@ -1,54 +1,84 @@
 """Every long stage, killed once at a random point and run again, makes the files that it makes unkilled."""
 
 import os
+import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
-from harness.killing import LONG_STAGES, SETTINGS, Killer, measured, never, once_saved
 from harness.projects import tiny_copy
-from harness.starting import Warm
-from harness.traces import Stage, clear, stages_up_to
+from harness.starting import Warm, WarmProcess, log_of
+from harness.traces import Stage, clear, made_by, saved, stages_up_to
 
 pytestmark = pytest.mark.slow
 
 #: Another one every time; a failure names it, and the environment brings it back.
 SEED = int(os.environ.get("KILL_SEED", time.time_ns() % 2**32))
-#: So much each stage saves at least, without its last state.
-SAVED = {"steps": 40, "parts": 18, "candidates": 9}
+#: Budgets of a tiny project whose long stages save many times in a second or two.
+SETTINGS: dict[str, object] = {
+    **{"training.log_every": 7, "training.checkpoint_every": 10, "training.batch_size": 32},
+    **{"recipes.base.images": 3200, "recipes.expert.images": 1600, "profile.images": 8, "pruning.expert.rounds": 3},
+    **{"profiled_models": ["base"], "variants": ["base", "experts_pruned"], "sampling.steps": 10},
+    **{"sampling.batch_size": 20, "evaluation.samples": 400, "evaluation.kid_subset": 100},
+}
+#: Stage instances that save on their way, each after those that it needs, and what each saves at least before its end:
+#: steps of a training, parts of a profile or of samples, candidates of a search.
+LONG_STAGES = {
+    "train_base": 40,
+    "profile_floor": 18,
+    "profile_loss@base": 18,
+    "prune@0": 9,
+    "finetune_groups@0": 40,
+    "evaluate_fid@experts_pruned": 18,
+}
+#: Longest wait for a stage that is not killed, or was, in seconds; and between two looks at it.
+PATIENCE_SECONDS, GLANCE_SECONDS = 300, 0.01
 
 
 @dataclass(frozen=True)
 class Unkilled:
-    """A tiny project whose stages have run, and how to start them again."""
+    """A tiny project whose stages have run, how to start them again, and the digests of what each of them made."""
 
-    killer: Killer
+    project: Path
     stages: dict[str, Stage]
-    starter: Warm
+    start: Callable[..., WarmProcess]
+    made: dict[str, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def unkilled(tmp_path_factory: pytest.TempPathFactory, warm_place: Path) -> Unkilled:
+def unkilled(tmp_path_factory, warm_place):
     project = tiny_copy(tmp_path_factory.mktemp("killed"), SETTINGS)
-    stages = stages_up_to(project, [*LONG_STAGES])
-    starter = Warm(project, warm_place)
-    seconds, expected = measured(project, stages, starter)
-    assert all(expected.values())
-    return Unkilled(Killer(project, seconds, expected, Random(SEED)), {stage.name: stage for stage in stages}, starter)
+    stages = {stage.name: stage for stage in stages_up_to(project, [*LONG_STAGES])}
+    found = Unkilled(project, stages, Warm(project, warm_place).start, {})
+    for name, stage in stages.items():
+        assert found.start(stage.words).ended(PATIENCE_SECONDS) == 0, log_of(project).read_text()
+        found.made[name] = made_by(project, stage)
+    assert all(found.made.values())
+    return found
 
 
 @pytest.mark.parametrize("name", LONG_STAGES)
-def test_a_stage_that_was_killed_goes_on_to_the_same_bytes(unkilled: Unkilled, name: str) -> None:
-    killer, stage, start = unkilled.killer, unkilled.stages[name], unkilled.starter.start
-    killer.random.seed(f"{SEED} {name}")
-    point = killer.random.randint(1, SAVED[LONG_STAGES[name]])
-    clear(killer.project, stage)
-    ended = killer.attempt(stage, start(stage.words), once_saved(killer.project, stage, point))
-    state = f"KILL_SEED={SEED}: {killer.kills[-1:]} once {point} {LONG_STAGES[name]} were saved"
-    assert not ended, state
-    assert killer.kills[-1].saved >= point, state
-    assert killer.attempt(stage, start(stage.words), never), state
-    killer.compare(stage)
-    assert not killer.differing, state
+def test_a_stage_that_was_killed_goes_on_to_the_same_bytes(unkilled, name):
+    project, stage, random = unkilled.project, unkilled.stages[name], Random(f"{SEED} {name}")
+    point, number = random.randint(1, LONG_STAGES[name]), random.choice((signal.SIGKILL, signal.SIGTERM))
+    case = f"KILL_SEED={SEED}: {name}, {number.name} once {point} were saved"
+    clear(project, stage)
+    running = unkilled.start(stage.words)
+    try:
+        while (status := running.ended(GLANCE_SECONDS)) is None:
+            with suppress(FileNotFoundError):  # moved meanwhile
+                if saved(project, stage) >= point:
+                    break
+        assert status is None, f"{case}: it ended with {status} before"
+        os.kill(running.pid, number)
+        assert running.ended(PATIENCE_SECONDS) in (-number, 128 + number), case
+    finally:
+        if running.ended(0) is None:
+            os.kill(running.pid, signal.SIGKILL)
+    assert saved(project, stage) >= point, case
+    assert unkilled.start(stage.words).ended(PATIENCE_SECONDS) == 0, case
+    assert made_by(project, stage) == unkilled.made[name], case

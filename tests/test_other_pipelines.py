@@ -31,7 +31,7 @@ def pipeline(folder: Path, changes: dict[str, Any]) -> Path:
     return project
 
 
-def test_a_transformer_is_trained_pruned_and_reported(tmp_path: Path) -> None:
+def test_a_transformer_is_trained_pruned_and_reported(tmp_path):
     project = pipeline(tmp_path, {"network": TRANSFORMER})
     models = project / "artifacts/models"
     records = sorted(models.rglob("model.json"))
@@ -44,7 +44,7 @@ def test_a_transformer_is_trained_pruned_and_reported(tmp_path: Path) -> None:
     assert all(variant in page for variant in ("experts pruned", "experts unpruned", "stratified"))
 
 
-def test_every_stage_runs_on_a_flow(tmp_path: Path) -> None:
+def test_every_stage_runs_on_a_flow(tmp_path):
     project = pipeline(tmp_path, ON_A_FLOW)
     spec = read_json(project / "artifacts/models/base/model.json")["spec"]
     assert (spec["schedule"], spec["prediction"]) == (FLOW, "velocity")

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ class Ended(Exception):
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])
-def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+def number(request):
 
     def end(*_: object) -> None:
         raise Ended
@@ -34,7 +34,7 @@ def within(number: int, work: Callable[[Callable[[], bool]], None]) -> None:
         work(asked)
 
 
-def test_a_signal_waits_until_the_block_is_left(number: signal.Signals) -> None:
+def test_a_signal_waits_until_the_block_is_left(number):
     done: list[bool] = []
     with pytest.raises(Ended):
         within(number, lambda asked: done.append(asked()))
@@ -42,7 +42,7 @@ def test_a_signal_waits_until_the_block_is_left(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(("number", "waits"), [(signal.SIGTERM, True), (signal.SIGINT, False)], indirect=["number"])
-def test_of_a_second_signal_only_ctrl_c_does_not_wait(number: signal.Signals, waits: bool) -> None:
+def test_of_a_second_signal_only_ctrl_c_does_not_wait(number, waits):
     done: list[str] = []
 
     def work(_: object) -> None:
@@ -55,7 +55,7 @@ def test_of_a_second_signal_only_ctrl_c_does_not_wait(number: signal.Signals, wa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["in a script's background", "nohup"])
-def test_a_signal_that_a_shell_has_ignored_stops_nothing(number: signal.Signals) -> None:
+def test_a_signal_that_a_shell_has_ignored_stops_nothing(number):
     done, before = list[bool](), signal.signal(number, signal.SIG_IGN)
     try:
         within(number, lambda asked: done.append(asked()))
@@ -65,12 +65,12 @@ def test_a_signal_that_a_shell_has_ignored_stops_nothing(number: signal.Signals)
         signal.signal(number, before)
 
 
-def test_an_error_goes_before_the_signal(number: signal.Signals) -> None:
+def test_an_error_goes_before_the_signal(number):
     with pytest.raises(ZeroDivisionError):
         within(number, lambda _: divmod(1, 0) and None)
 
 
-def test_without_a_signal_the_handlers_are_as_before(number: signal.Signals) -> None:
+def test_without_a_signal_the_handlers_are_as_before(number):
     with stop_deferred():
         pass
     with pytest.raises(Ended):
@@ -82,7 +82,7 @@ def pools() -> set[int]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_all_libraries_have_as_many_threads_within_the_block(count: int) -> None:
+def test_all_libraries_have_as_many_threads_within_the_block(count):
     np.ones((2, 2)) @ np.ones((2, 2))  # which loads a library of its own
     before = pools()
     within: list[set[int]] = []

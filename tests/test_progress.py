@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,7 @@ from unequal.pipeline.engines import StopFilter
 from unequal.pipeline.program import errors_reported
 
 
-def test_lines_say_steps_images_loss_speed_and_time_left(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_say_steps_images_loss_speed_and_time_left(capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 1e-9)
     with progress.progress(1000, "images", label="base", initial=96, step=32) as bar:
         bar.set_postfix(loss="0.1250", refresh=False)
@@ -27,9 +24,7 @@ def test_lines_say_steps_images_loss_speed_and_time_left(
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_short_work_and_hidden_work_write_nothing(
-    shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_work_and_hidden_work_write_nothing(shown, capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 30.0 if shown else 0.0)
     with progress.progress(8, "batches", shown=shown) as bar:
         bar.update(8)
@@ -37,9 +32,7 @@ def test_short_work_and_hidden_work_write_nothing(
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_stage_says_where_it_was(
-    number: int, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_stage_says_where_it_was(number, status, capsys, monkeypatch):
     monkeypatch.setattr(processes, "_stopped_at", [])
 
     def stopped_stage() -> None:
@@ -54,9 +47,7 @@ def test_a_stopped_stage_says_where_it_was(
     assert capsys.readouterr().err == "train_base: stopped at step 7 of 1,250; the same command goes on\n"
 
 
-def test_snakemake_that_is_stopped_reports_stages_and_no_errors(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snakemake_that_is_stopped_reports_stages_and_no_errors(tmp_path, capsys):
     logger, log, stop = logging.Logger("snakemake"), list[str](), StopFilter()
     logger.addFilter(stop)
     handler = logging.Handler()

@@ -37,7 +37,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN)
 @pytest.mark.parametrize("array", [np.array, torch.tensor])
-def test_philox_gives_its_known_answers(array, counter, key, words) -> None:
+def test_philox_gives_its_known_answers(array, counter, key, words):
     assert tuple(word.item() for word in philox([array([word]) for word in counter], key)) == words
     # The second and the fourth word may be plain numbers.
     mixed = philox([array([counter[0]]), counter[1], array([counter[2]]), counter[3]], key)
@@ -45,7 +45,7 @@ def test_philox_gives_its_known_answers(array, counter, key, words) -> None:
 
 
 @given(KEYS)
-def test_a_key_draws_the_same_whatever_was_drawn_before(key: tuple[int, ...]) -> None:
+def test_a_key_draws_the_same_whatever_was_drawn_before(key):
     first = numpy_generator(*key).random(4), noise_of((4,), [3], *key)
     other, untouched = (*key[:-1], key[-1] ^ 1), torch.get_rng_state()
     np.random.default_rng().random(3)
@@ -57,22 +57,13 @@ def test_a_key_draws_the_same_whatever_was_drawn_before(key: tuple[int, ...]) ->
     assert torch.equal(torch.get_rng_state(), untouched)
 
 
-@given(KEYS, KEYS)
-def test_different_keys_draw_differently(one: tuple[int, ...], two: tuple[int, ...]) -> None:
-    same = tuple(map(int, one)) == tuple(map(int, two))
-    assert (torch_seed(*one) == torch_seed(*two)) == same
-    assert 0 <= torch_seed(*one) < 2**63
-    assert np.array_equal(numpy_generator(*one).random(2), numpy_generator(*two).random(2)) == same
-    assert torch.equal(noise_of((4,), [0], *one), noise_of((4,), [0], *two)) == same
-
-
-def test_seeds_streams_and_steps_each_make_a_difference() -> None:
+def test_seeds_streams_and_steps_each_make_a_difference():
     keys = [(seed, stream, step) for seed in range(5) for stream in Stream for step in range(20)]
     assert len({torch_seed(*key) for key in keys}) == len(keys)
     assert len({tuple(random_words(1, [0], key, "cpu").flatten().tolist()) for key in keys}) == len(keys)
 
 
-def test_draws_do_not_change_between_versions() -> None:
+def test_draws_do_not_change_between_versions():
     """A run of last year is repeated from its seed: these numbers may never change."""
     assert torch_seed(0, Stream.NOISE, 0) == 8597659618385908031
     np.testing.assert_array_equal(numpy_generator(0, Stream.SHUFFLE, 0).permutation(5), [2, 4, 3, 0, 1])
@@ -83,7 +74,7 @@ def test_draws_do_not_change_between_versions() -> None:
 WORDS_OF_IMAGE_7 = [207629852, 3465175280, 598469525, 950172323]
 
 
-def test_noise_is_box_and_mullers_of_its_words() -> None:
+def test_noise_is_box_and_mullers_of_its_words():
     a, b, c, d = ((word + 0.5) / 2**32 for word in WORDS_OF_IMAGE_7)
     turn = 2 * math.pi / 2**33  # the angle has no half in it
     radii, angles = (math.sqrt(-2 * math.log(u)) for u in (a, b)), (2 * math.pi * u - turn for u in (c, d))
@@ -93,7 +84,7 @@ def test_noise_is_box_and_mullers_of_its_words() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=3).map(sorted), st.sampled_from([(1, 8, 8), (3, 5, 1), (1,), (2, 0)]))
-def test_noise_is_the_same_bytes_however_a_batch_is_cut(cuts: list[int], shape: tuple[int, ...]) -> None:
+def test_noise_is_the_same_bytes_however_a_batch_is_cut(cuts, shape):
     edges, ids = [0, *cuts, 9], range(5, 14)
     parts = [noise_of(shape, ids[a:b], 1, Stream.NOISE, 2) for a, b in pairwise(edges)]
     assert torch.equal(torch.cat(parts), noise_of(shape, ids, 1, Stream.NOISE, 2))
@@ -101,20 +92,20 @@ def test_noise_is_the_same_bytes_however_a_batch_is_cut(cuts: list[int], shape: 
     assert torch.equal(torch.cat(coins), uniform_of(ids, 1, Stream.FLIPS, 2))
 
 
-def test_large_draws_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_draws_are_made_in_parts(monkeypatch):
     whole = noise_of((3, 7), range(11), 4)
     monkeypatch.setattr(randomness, "VALUES_AT_ONCE", 50)
     assert torch.equal(noise_of((3, 7), np.arange(11), 4), whole)
 
 
-def test_images_of_any_number_have_noise_of_their_own() -> None:
+def test_images_of_any_number_have_noise_of_their_own():
     ids = [0, 1, 2**31, 2**32, 2**32 + 1, 2**63 - 1]
     noise = noise_of((4,), ids, 0)
     assert len({tuple(row) for row in noise.tolist()}) == len(ids)
     assert torch.equal(noise_of((4,), ids[-1:], 0)[0], noise[-1])
 
 
-def test_noise_is_standard_normal_and_independent() -> None:
+def test_noise_is_standard_normal_and_independent():
     """Within four standard deviations of each statistic, over places, images, steps and streams."""
     keys = [(0, Stream.NOISE, 0), (0, Stream.NOISE, 1), (1, Stream.NOISE, 0), (0, Stream.SAMPLE_START, 0)]
     draws = torch.stack([noise_of((64,), range(1000), *key) for key in keys]).double()
@@ -132,7 +123,7 @@ def test_noise_is_standard_normal_and_independent() -> None:
     assert float(products.fill_diagonal_(0).abs().max()) < 4 / n**0.5
 
 
-def test_uniform_draws_are_uniform() -> None:
+def test_uniform_draws_are_uniform():
     draws = uniform_of(range(64_000), 0, Stream.FLIPS, 0).numpy()
     assert draws.min() >= 0
     assert draws.max() < 1
@@ -142,7 +133,7 @@ def test_uniform_draws_are_uniform() -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_draws_the_same_integers_and_nearly_the_same_normals() -> None:
+def test_a_gpu_draws_the_same_integers_and_nearly_the_same_normals():
     key, ids = (3, Stream.NOISE, 5), range(7, 1007)
     assert philox_kernel() is not None
     for numbers in (ids, [0, 2**32, 2**63 - 1]):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """The wheel of this tree."""
     uv = os.environ.get("UV") or shutil.which("uv")
     if uv is None:
@@ -29,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(wheel, tmp_path_factory):
     """The Python of an environment with the wheel, torch and NumPy, and what these require."""
     folder = tmp_path_factory.mktemp("light")
     venv.create(folder, with_pip=False, symlinks=True)
@@ -70,7 +70,7 @@ def ran(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([python, *words], capture_output=True, text=True, cwd=python.parent, env=clean, check=False)
 
 
-def test_the_mathematics_works_where_nothing_else_is_installed(python: Path):
+def test_the_mathematics_works_where_nothing_else_is_installed(python):
     done = ran(python, "-c", "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions()))")
     assert {"unequal", "torch", "numpy"} <= set(done.stdout.split())
     assert set(done.stdout.split()).isdisjoint({"scipy", "pydantic", "diffusers", "annotated-types"})
@@ -87,7 +87,7 @@ assert Timesteps(sampler).draw(4).timesteps.shape == (4,)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_is_missing_is_one_line_with_the_wheel_to_install(python: Path, wheel: Path):
+def test_what_is_missing_is_one_line_with_the_wheel_to_install(python, wheel):
     done = ran(python, "-c", "import unequal.settings.samplers")
     assert done.stderr.splitlines()[-1].endswith(f"pip install 'unequal[pipeline] @ {wheel.as_uri()}'")
     command = ran(python, "-m", "unequal", "export", "base", "folder")

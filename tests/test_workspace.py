@@ -1,5 +1,4 @@
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ def refuse() -> np.ndarray:
     raise AssertionError("made again")
 
 
-def test_a_chunk_is_made_once(tmp_path: Path):
+def test_a_chunk_is_made_once(tmp_path):
     made = np.arange(6.0).reshape(2, 3)
     Chunks(tmp_path).get("one", Maker((2, 3), lambda: made))
     assert (Chunks(tmp_path).get("one", Maker((2, 3), refuse)) == made).all()
@@ -47,20 +46,20 @@ def filled(count: int, value: int) -> Maker:
 
 
 @pytest.mark.parametrize("spoil", [cut_short, flip_a_bit, replace_by_another, replace_by_another_shape])
-def test_a_spoiled_chunk_is_made_again(tmp_path: Path, spoil: Callable[[Path], None]):
+def test_a_spoiled_chunk_is_made_again(tmp_path, spoil):
     Chunks(tmp_path).get("one", filled(100, 0))
     spoil(tmp_path / "one.chunk")
     assert (Chunks(tmp_path).get("one", filled(100, 1)) == 1).all()
     assert (Chunks(tmp_path).get("one", Maker((100,), refuse)) == 1).all()
 
 
-def test_what_stops_the_making_leaves_nothing_behind(tmp_path: Path):
+def test_what_stops_the_making_leaves_nothing_behind(tmp_path):
     with pytest.raises(AssertionError):
         Chunks(tmp_path).get("one", Maker((1,), refuse))
     assert not list(tmp_path.iterdir())
 
 
-def test_chunks_below_are_apart(tmp_path: Path):
+def test_chunks_below_are_apart(tmp_path):
     Chunks(tmp_path).below("a").get("one", filled(1, 0))
     assert Chunks(tmp_path).below("b").get("one", filled(1, 1)) == 1
 
@@ -76,7 +75,7 @@ def counting(made: list[int], number: int) -> Maker:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_chunks_are_handed_out_one_at_a_time(tmp_path: Path, kept: bool):
+def test_chunks_are_handed_out_one_at_a_time(tmp_path, kept):
     made: list[int] = []
     found = Chunks(tmp_path if kept else None).each({f"{n}": counting(made, n) for n in range(3)})
     for number in range(3):
@@ -84,7 +83,7 @@ def test_chunks_are_handed_out_one_at_a_time(tmp_path: Path, kept: bool):
         assert made == list(range(number + 1))
 
 
-def test_a_process_makes_its_part_and_reads_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_process_makes_its_part_and_reads_all(tmp_path, monkeypatch):
     made: list[int] = []
     makers = {f"{n}": counting(made, n) for n in range(5)}
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -98,14 +97,14 @@ def test_a_process_makes_its_part_and_reads_all(tmp_path: Path, monkeypatch: pyt
 
 
 @given(st.integers(1, 10_000), st.integers(1, 700))
-def test_ranges_cover_all_in_whole_multiples(total: int, multiple: int):
+def test_ranges_cover_all_in_whole_multiples(total, multiple):
     found = list(ranges(total, multiple))
     assert [i for one in found for i in one] == list(range(total))
     assert len(found) <= CHUNKS
     assert all(len(one) % multiple == 0 for one in found[:-1])
 
 
-def test_a_processor_computes_float32_in_full() -> None:
+def test_a_processor_computes_float32_in_full():
     assert computed_on(torch.device("cpu")) == {"device": "cpu", "fp32": "ieee"}
 
 
@@ -117,9 +116,7 @@ def test_a_processor_computes_float32_in_full() -> None:
         ((7, 5), True, True, "convolutions ieee, products ieee"),
     ],
 )
-def test_a_gpu_is_reported_with_its_precision_of_float32(
-    capability: tuple[int, int], convolutions: bool, products: bool, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_is_reported_with_its_precision_of_float32(capability, convolutions, products, said, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32

@@ -24,12 +24,12 @@ TRAIN, HOLDOUT = (Errors(*np.random.default_rng(seed).gamma(2.0, size=(2, 30, 4)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     write_profile(tmp_path / "base.npz", {"train": TRAIN, "holdout": HOLDOUT})
     return tmp_path / "base.npz"
 
 
-def test_losses_and_errors_come_back(path: Path) -> None:
+def test_losses_and_errors_come_back(path):
     losses = read_profile(path)
     np.testing.assert_array_equal(losses["train"], TRAIN.epsilon)
     np.testing.assert_array_equal(losses["holdout"], HOLDOUT.epsilon)
@@ -47,7 +47,7 @@ def test_losses_and_errors_come_back(path: Path) -> None:
         (HOLDOUT.x0[0], r"losses of shape \[4\] are no profile"),
     ],
 )
-def test_errors_of_x0_that_are_none_are_refused(path: Path, table: np.ndarray | None, said: str) -> None:
+def test_errors_of_x0_that_are_none_are_refused(path, table, said):
     tables = read_npz(path, ["train", "holdout", "train_x0"])
     write_npz(path, **tables, **({} if table is None else {"holdout_x0": table}))
     with pytest.raises(UserError, match=rf"base\.npz: {said}"):
@@ -56,7 +56,7 @@ def test_errors_of_x0_that_are_none_are_refused(path: Path, table: np.ndarray | 
     assert set(read_profile(path)) == {"train", "holdout"}
 
 
-def test_a_curve_is_what_was_logged(tmp_path: Path):
+def test_a_curve_is_what_was_logged(tmp_path):
     file = tmp_path / "base.csv"
     lines = [(10, 0.5, 5), (20, 0.25, 2)]
     write_csv(file, [dict(zip(("images_seen", "loss", "images_per_second"), line, strict=True)) for line in lines])
@@ -79,7 +79,7 @@ def test_a_curve_is_what_was_logged(tmp_path: Path):
         "",
     ],
 )
-def test_what_is_no_curve_is_refused(tmp_path: Path, text: str):
+def test_what_is_no_curve_is_refused(tmp_path, text):
     file = tmp_path / "base.csv"
     file.write_text(text)
     assert "no training curve" in refusal(read_curve, file)
@@ -96,7 +96,7 @@ def replica(folder: Path, value: float) -> Path:
     return folder
 
 
-def test_values_stand_in_the_order_of_the_folders(tmp_path: Path) -> None:
+def test_values_stand_in_the_order_of_the_folders(tmp_path):
     folders = [replica(tmp_path / name, value) for name, value in (("b", 2.0), ("a", 1.0), ("c", 3.0))]
     assert outcomes(folders, ["base"], ["base"]) == {
         "fid": {"base": [2.0, 1.0, 3.0]},
@@ -104,7 +104,7 @@ def test_values_stand_in_the_order_of_the_folders(tmp_path: Path) -> None:
     }
 
 
-def test_a_replica_that_lacks_a_figure_is_named(tmp_path: Path) -> None:
+def test_a_replica_that_lacks_a_figure_is_named(tmp_path):
     folder = replica(tmp_path / "a", 1.0)
     assert "a/results/fid/longer.json" in refusal(outcomes, [folder], ["base", "longer"], ["base"])
 
@@ -118,7 +118,7 @@ def test_a_replica_that_lacks_a_figure_is_named(tmp_path: Path) -> None:
         ([1, 2], "replicas.json"),
     ],
 )
-def test_damaged_gatherings_are_refused(tmp_path: Path, content: object, message: str) -> None:
+def test_damaged_gatherings_are_refused(tmp_path, content, message):
     write_json(tmp_path / "replicas.json", content)
     assert message in refusal(read_replicas, tmp_path / "replicas.json")
 
@@ -133,7 +133,7 @@ def written(path: Path, content: object) -> Path:
     return path
 
 
-def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
+def test_slots_count_from_one_and_groups_from_zero(tmp_path):
     slots = read_slots(written(tmp_path / "slots.json", SLOTS), 10)
     assert [slots.numbered(1), slots.numbered(2)] == [(0, 3), (4, 9)]
     groups = read_groups(written(tmp_path / "groups.json", GROUPS))
@@ -141,7 +141,7 @@ def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3, -1])
-def test_a_slot_or_group_that_is_not_there(tmp_path: Path, number: int) -> None:
+def test_a_slot_or_group_that_is_not_there(tmp_path, number):
     slots, groups = written(tmp_path / "slots.json", SLOTS), written(tmp_path / "groups.json", GROUPS)
     assert f"slot {number}: there are slots 1 … 2" in refusal(read_slots(slots, 10).numbered, number)
     assert f"group {number - 1}: there are groups 0 … 1" in refusal(read_groups(groups).numbered, number - 1)
@@ -160,7 +160,7 @@ CHOSEN: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 
 @pytest.mark.parametrize("kind", CHOSEN)
-def test_a_sampler_comes_back_with_what_it_needs(kind: str, tmp_path: Path) -> None:
+def test_a_sampler_comes_back_with_what_it_needs(kind, tmp_path):
     keys, needs = CHOSEN[kind]
     sampler = TypeAdapter(AnySampler).validate_python({"density": kind} | keys)
     write_sampler(tmp_path / "one.json", sampler, BASE, T)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from harness.server import free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
@@ -17,8 +16,6 @@ START_SECONDS = 60
 LONGEST_LIFE_SECONDS = 3600
 PARTITION = "short"
 DEFAULT_PLACE = Path("/etc/slurm/slurm.conf")
-#: Names by which a link at the default place is known as ours, and as one that nobody needs any more.
-CONFIGURATION, HELD = "slurm-of-unequals-tests.conf", "held.lock"
 
 
 def missing() -> str | None:
@@ -26,23 +23,9 @@ def missing() -> str | None:
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if absent:
         return f"no {absent[0]}; Debian: apt-get install slurm-wlm munge"
-    if (DEFAULT_PLACE.is_symlink() or DEFAULT_PLACE.exists()) and not stale():
-        return f"{DEFAULT_PLACE}: this machine has a Slurm of its own"
+    if DEFAULT_PLACE.is_symlink() or DEFAULT_PLACE.exists():
+        return f"{DEFAULT_PLACE}: this machine has a Slurm of its own, or killed tests have left it"
     return None if os.geteuid() == 0 else "daemons of Slurm are started by root"
-
-
-def stale() -> bool:
-    """Return True where the default place holds a link that killed tests have left; running ones hold a lock."""
-    if not DEFAULT_PLACE.is_symlink() or (target := DEFAULT_PLACE.readlink()).name != CONFIGURATION:
-        return False
-    lock = FileLock(target.with_name(HELD))
-    try:
-        if target.parent.exists():
-            lock.acquire(timeout=0)
-            lock.release()
-    except Timeout:
-        return False
-    return True
 
 
 def configuration(folder: Path, controller: int, node: int) -> str:
@@ -81,16 +64,16 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
     """Start the daemons; gives the environment in which Slurm's commands reach them, and ends them at last."""
     for name in ("state", "spool"):
         (folder / name).mkdir(mode=0o755, parents=True)
-    (folder / CONFIGURATION).write_text(configuration(folder, free_port(), free_port()), encoding="utf-8")
+    (folder / "slurm.conf").write_text(configuration(folder, free_port(), free_port()), encoding="utf-8")
     (folder / "gres.conf").write_text("Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n", encoding="utf-8")
     (folder / "munge.key").write_bytes(os.urandom(128))
     (folder / "munge.key").chmod(0o400)
-    environment = os.environ | {"SLURM_CONF": str(folder / CONFIGURATION)}
+    environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf")}
     munged = ["munged", "--foreground", "--force"]
     for option, file in (("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("seed-file", "seed")):
         munged.append(f"--{option}={folder}/munge.{file}")
     with ExitStack() as running:
-        running.enter_context(found_by_jobs(folder / CONFIGURATION))
+        running.enter_context(found_by_jobs(folder / "slurm.conf"))
         for command in (munged, ["slurmctld", "-D"], ["slurmd", "-D", "-N", socket.gethostname()]):
             running.enter_context(daemon(command, folder, environment))
         wait_for_node(environment)
@@ -102,14 +85,11 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
 def found_by_jobs(configuration: Path) -> Iterator[None]:
     """Link the configuration at the default place, the only one that jobs read."""
     DEFAULT_PLACE.parent.mkdir(exist_ok=True)
-    if stale():
+    DEFAULT_PLACE.symlink_to(configuration)
+    try:
+        yield
+    finally:
         DEFAULT_PLACE.unlink()
-    with FileLock(configuration.with_name(HELD)):
-        DEFAULT_PLACE.symlink_to(configuration)
-        try:
-            yield
-        finally:
-            DEFAULT_PLACE.unlink()
 
 
 @contextmanager

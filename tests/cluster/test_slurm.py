@@ -16,7 +16,7 @@ import psutil
 import pytest
 from engines_said import stages_of_repro
 from harness.projects import ROOT, commit, copy_of_repository, edit, keep_stages, run, tiny_copy
-from harness.server import Server
+from harness.server import tracking_server
 from harness.starting import Commands, log_of
 from harness.traces import Stage, made_by
 from mlflow import MlflowClient
@@ -48,15 +48,15 @@ PATIENCE_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def cluster(tmp_path_factory):
     with one_node.slurm(tmp_path_factory.mktemp("slurm") / "node") as environment:
         yield environment
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Server(tmp_path_factory.mktemp("server")) as server:
-        yield server.uri
+def server(tmp_path_factory):
+    with tracking_server(tmp_path_factory.mktemp("server")) as uri:
+        yield uri
 
 
 def wait_for(reached, what: str) -> None:
@@ -104,7 +104,7 @@ def rule_of(job: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> dict[str, str]:
+def environment(tmp_path_factory, cluster, server):
     hook = tmp_path_factory.mktemp("hook")
     (hook / "sitecustomize.py").write_text(LOOKING_OFTEN)
     return cluster | {"MLFLOW_TRACKING_URI": server, "HOOK": str(hook)}
@@ -115,18 +115,18 @@ def next_to(project: Path, environment: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def warm(warm_place: Path) -> dict[str, str]:
+def warm(warm_place):
     return {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], warm: dict[str, str]) -> Path:
+def finished(tmp_path_factory, environment, warm):
     project = project_of(tmp_path_factory.mktemp("cluster") / "project")
     run(project, "snakemake", "--profile", "profiles/slurm", environment=next_to(project, environment) | warm)
     return project
 
 
-def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, cluster: dict[str, str]) -> None:
+def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished, cluster):
     jobs = {rule_of(job): job for job in jobs_of(cluster)}
     training = jobs["train_base"]
     assert training["JobState"] == "COMPLETED"
@@ -138,12 +138,12 @@ def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, c
     assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())
 
 
-def test_jobs_ran_side_by_side(finished: Path, cluster: dict[str, str]) -> None:
+def test_jobs_ran_side_by_side(finished, cluster):
     spans = sorted((job["StartTime"], job["EndTime"]) for job in jobs_of(cluster))
     assert any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
-def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
+def test_all_stages_are_runs_on_the_server(finished, server):
     client = MlflowClient(server)
     experiment = client.get_experiment_by_name("unequal")
     runs = client.search_runs([experiment.experiment_id], max_results=1000)
@@ -156,7 +156,7 @@ def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_race_runs_as_jobs(tmp_path: Path, environment: dict[str, str], warm: dict[str, str]) -> None:
+def test_a_race_runs_as_jobs(tmp_path, environment, warm):
     project = project_of(tmp_path / "project")
     folder = project / "tiny-race"
     folder.mkdir()
@@ -170,7 +170,7 @@ def test_a_race_runs_as_jobs(tmp_path: Path, environment: dict[str, str], warm: 
     assert (folder / "results/race/recipe.yaml").exists()
 
 
-def test_both_engines_find_nothing_left_to_do(finished: Path, warm: dict[str, str]) -> None:
+def test_both_engines_find_nothing_left_to_do(finished, warm):
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
     run(finished, "python", "-m", "unequal", "record", environment=warm)
     assert stages_of_repro(run(finished, "dvc", "repro", environment=warm)) == set()
@@ -213,8 +213,8 @@ def lines_of_the_log(project: Path) -> int:
 
 @pytest.mark.thorough
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
-    tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
-) -> None:
+    tmp_path, finished, cluster, environment
+):
     """No state is saved but by the jobs that Slurm ends: without it, the next one would begin anew."""
     project = shutil.copytree(finished, tmp_path / "project", symlinks=True)
     edit(project, LONG)
@@ -253,7 +253,7 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_lo
     assert made_by(project, MODEL) == trained
 
 
-def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path):
     project = copy_of_repository(tmp_path / "project")
     said = run(project, "snakemake", "--profile", "profiles/slurm", "-n", ok=False)
     assert "default-resources: slurm_partition: missing" in said

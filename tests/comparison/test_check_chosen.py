@@ -27,7 +27,7 @@ def check(chosen: dict[str, str]) -> Any:
 
 
 @pytest.mark.usefixtures("project")
-def test_arms_without_a_try_are_named_and_what_passes_says_the_same_whatever_was_chosen() -> None:
+def test_arms_without_a_try_are_named_and_what_passes_says_the_same_whatever_was_chosen():
     done = check({"joint": "whole"})
     said = "no try is named for again, experts; run the pilot, then name one of each: double, whole\n"
     assert (done.exit_code, done.output) == (1, f"check_chosen: pilot.chosen: {said}")
@@ -40,7 +40,7 @@ def test_arms_without_a_try_are_named_and_what_passes_says_the_same_whatever_was
     assert len(passed) == 1
 
 
-def test_all_trainings_of_arms_wait_for_it_and_the_pilot_does_not() -> None:
+def test_all_trainings_of_arms_wait_for_it_and_the_pilot_does_not():
     stages = read_yaml(SHARED)["stages"]
     waiting = {name for name, one in stages.items() if str(PASSED) in one.get("deps", [])}
     assert waiting == {"train_fresh", "train_heads", "train_continued"}

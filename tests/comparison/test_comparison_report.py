@@ -17,7 +17,6 @@ from piloted import pilot_figures, textbook_effect, write_pilot
 from scipy import stats
 from stage_project import write_params
 
-from unequal.comparison.figures import without_outliers
 from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
@@ -31,7 +30,7 @@ TESTS = {"lower": "pooled", "alike": "paired", "other": "welch"}
 
 
 @pytest.fixture
-def trainings(project: Path) -> Path:
+def trainings(project):
     write_trainings(project / "results/endpoints", design())
     return project / "results/endpoints"
 
@@ -46,7 +45,7 @@ def scale(file: Path, factor: float) -> None:
     change(file, endpoints=endpoints | {"fid": factor * endpoints["fid"]})
 
 
-def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
+def test_words_are_those_of_the_known_answers(trainings):
     for one in families(read_results(trainings, design())):
         words = {comparison.arm: finding.word for comparison, finding in one.verdicts.items()}
         assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
@@ -54,7 +53,7 @@ def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
         assert max(one.visible.values()) < one.delta
 
 
-def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Path) -> None:
+def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings):
     plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
     before = family(read_results(trainings, plan), "fid")
     for arm in plan.arms.all:
@@ -66,7 +65,7 @@ def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Pat
         assert same == (one.test != "welch")
 
 
-def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
+def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings):
     found = read_results(trainings, design())
     judged = family(found, "fid")
     for one, ends in judged.alone.items():
@@ -74,7 +73,7 @@ def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Pat
         assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
 
 
-def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
+def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings):
     assert not family(read_results(trainings, design()), "fid").unlike
     for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
         scale(trainings / f"lower/block_{block}.json", factor)
@@ -83,7 +82,7 @@ def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) 
     assert "more than twice as much in: lower (" in scattering(judged)
 
 
-def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
+def test_of_what_a_study_cannot_see_nothing_is_said(trainings):
     _, fid = families(read_results(trainings, design(endpoints={"loss_over_timesteps": 0.001, "fid": 0.001})))
     for comparison, one in fid.verdicts.items():
         assert fid.visible[comparison] > fid.needed
@@ -94,7 +93,7 @@ def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     assert {one.word for one in asked.verdicts.values()} == {BETTER, SAME, WORSE}
 
 
-def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings: Path) -> None:
+def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings):
     losses, fid = families(read_results(trainings, design()))
     best = min((one.change, pair.arm) for pair, one in fid.verdicts.items() if one.word == BETTER)
     assert answer(fid).startswith(f"By FID, {label(best[1])} is better than its control ")
@@ -102,7 +101,7 @@ def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings:
     assert answer(nothing).endswith("no variant is better than its control.")
 
 
-def test_a_block_whose_arms_were_measured_otherwise_is_refused(trainings: Path) -> None:
+def test_a_block_whose_arms_were_measured_otherwise_is_refused(trainings):
     change(trainings / "alike/block_3.json", conditions={"data": "digits, made up", "extractor": "another"})
     assert "block 3: its arms differ in extractor; measure it again" in refusal(read_results, trainings, design())
     # A block that was measured elsewhere as a whole is one like others.
@@ -130,7 +129,7 @@ def report() -> Result:
         ({"costs": {"images": 100}}, "costs.training_flops"),
     ],
 )
-def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:
+def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings, damage, complaint):
     file = trainings / file_of("lower", 0)
     file.write_text(damage if isinstance(damage, str) else json.dumps(read_json(file) | damage))
     write_settings()
@@ -142,7 +141,7 @@ NEGATIVE = json.dumps(pilot_figures("fid", upper_deviation=-1.0))
 
 
 @pytest.mark.parametrize("damage", ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', NEGATIVE])
-def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
+def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings, damage):
     write_settings()
     Path("results/pilot.json").write_text(damage)
     refused_in_a_line(report(), "results/pilot.json: ")
@@ -155,7 +154,7 @@ def refused_in_a_line(result: Result, pattern: str) -> None:
     assert not Path("results/report.html").exists()
 
 
-def test_the_page_says_what_was_judged(trainings: Path) -> None:
+def test_the_page_says_what_was_judged(trainings):
     write_settings()
     write_pilot(Path("results"), *design().endpoints)
     result = report()
@@ -185,7 +184,7 @@ def test_the_page_says_what_was_judged(trainings: Path) -> None:
     assert "the same within 2.00 %" in markdown
 
 
-def test_what_can_be_detected_goes_by_the_scatter_of_the_trainings(trainings: Path) -> None:
+def test_what_can_be_detected_goes_by_the_scatter_of_the_trainings(trainings):
     found = read_results(trainings, design())
     family = families(found)[1]
     # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
@@ -200,17 +199,3 @@ def test_what_can_be_detected_goes_by_the_scatter_of_the_trainings(trainings: Pa
     apart = np.diff(found.logarithms("fid", other.arms), axis=0).std(ddof=1) / 2**0.5
     expected = upper_deviation(float(apart), 4) * textbook_effect(Design(2, 5, 3))
     assert family.visible[other] == pytest.approx(expected, rel=0.25)
-
-
-@pytest.mark.parametrize(
-    ("values", "limits", "expected"),
-    [
-        ([*range(-10, 11)], (-11.0, 11.0), (-11.0, 11.0)),  # nothing lies far out
-        ([*range(-10, 11), 400], (-11.0, 420.0), (-11.0, 19.0)),
-        ([5.0] * 20, (-1.0, 6.0), (0.0, 5.0)),  # the control stays in sight
-    ],
-)
-def test_outliers_do_not_squeeze_a_picture(
-    values: list[float], limits: tuple[float, float], expected: tuple[float, float]
-) -> None:
-    assert without_outliers(np.array(values), limits) == pytest.approx(expected, abs=1.0)

@@ -34,7 +34,7 @@ def compare(folder: Path, *options: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
-def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> None:
+def test_a_small_comparison_runs_through_the_shared_graph(tmp_path):
     edits: dict[str, Any] = {
         "comparison.arms": {"bases": [], "fresh": ["plain", "again", "small"], "heads": [], "continued": []},
         "comparison.confirm": {"seeds": []},
@@ -55,7 +55,7 @@ def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.usefixtures("warm_start")
-def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path: Path) -> None:
+def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path):
     (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
     pilot = compare(tmp_path, "--pilot")
     assert "plain: best of one, double: " in pilot
@@ -72,13 +72,13 @@ def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path: Path) -> None
     assert "Nothing to be done" in compare(tmp_path, "--dry-run")
 
 
-def test_a_choice_by_the_pilot_leaves_its_trainings_as_they_are() -> None:
+def test_a_choice_by_the_pilot_leaves_its_trainings_as_they_are():
     stages = read_yaml(SHARED)["stages"]
     for name in ("pilot_base", "pilot_fresh", "pilot_continued"):
         assert not {"pilot", "pilot.chosen"} & {*stages[name]["params"]}
 
 
-def test_a_folders_own_stages_are_added_replace_shared_ones_or_remove_them(tmp_path: Path) -> None:
+def test_a_folders_own_stages_are_added_replace_shared_ones_or_remove_them(tmp_path):
     own = {"report": {"cmd": "python -m own.report"}, "confirm": None, "further": {"cmd": "python -m own.further"}}
     (tmp_path / "stages.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
     graph = tmp_path / "dvc.yaml"
@@ -92,7 +92,7 @@ def test_a_folders_own_stages_are_added_replace_shared_ones_or_remove_them(tmp_p
         laid(SHARED, tmp_path / "stages.yaml")
 
 
-def test_a_graph_of_the_folders_own_stays(tmp_path: Path) -> None:
+def test_a_graph_of_the_folders_own_stays(tmp_path):
     (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
     graph = tmp_path / "dvc.yaml"
     prepare(tmp_path)
@@ -104,7 +104,7 @@ def test_a_graph_of_the_folders_own_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("started", [False, True], ids=["alone", "a run begins meanwhile"])
-def test_a_dry_run_leaves_a_folder_as_it_was(started: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_leaves_a_folder_as_it_was(started, tmp_path, monkeypatch):
     def engine(folder: Path, *_: object) -> None:
         (folder / ".snakemake").mkdir()
         if started:
@@ -117,13 +117,13 @@ def test_a_dry_run_leaves_a_folder_as_it_was(started: bool, tmp_path: Path, monk
     assert {one.name for one in tmp_path.iterdir()} == {"params.yaml", *(laid_too if started else ())}
 
 
-def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_settings_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"no params\.yaml; allowed: a folder with the settings of a comparison"):
         prepare(tmp_path)
 
 
 @pytest.mark.parametrize("nested", [True, False], ids=["a folder of its own", "a project with git"])
-def test_git_sees_nothing_that_was_laid(nested: bool, tmp_path: Path) -> None:
+def test_git_sees_nothing_that_was_laid(nested, tmp_path):
     git = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, check=True)
     git(["git", "init", "-q"])
     folder = tmp_path / "mine" if nested else tmp_path
@@ -135,9 +135,7 @@ def test_git_sees_nothing_that_was_laid(nested: bool, tmp_path: Path) -> None:
     assert seen.split() == ["??", str((folder / "params.yaml").relative_to(tmp_path))]
 
 
-def test_an_engine_finds_a_relative_folder_from_another_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_finds_a_relative_folder_from_another_checkout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     calls: list[list[str]] = []
 
@@ -151,9 +149,7 @@ def test_an_engine_finds_a_relative_folder_from_another_checkout(
     assert str(tmp_path / "tries/mine") in words
 
 
-def test_an_engine_hears_ctrl_c_also_from_the_background_of_a_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_hears_ctrl_c_also_from_the_background_of_a_script(tmp_path, monkeypatch):
     ignored = "import signal, sys; sys.exit(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
     monkeypatch.setattr("unequal.comparison.run.command", lambda *_: [sys.executable, "-c", ignored])
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -175,9 +171,7 @@ time.sleep(600)
 """
 
 
-def test_an_engine_that_does_not_stop_is_killed_with_its_stages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_does_not_stop_is_killed_with_its_stages(tmp_path, monkeypatch):
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     words = [sys.executable, str(tmp_path / "stubborn.py"), str(tmp_path / "stage")]
     monkeypatch.setattr("unequal.comparison.run.command", lambda *_: words)
@@ -202,7 +196,7 @@ def test_an_engine_that_does_not_stop_is_killed_with_its_stages(
     assert not [one for one in engines if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_a_quiet_engine_prints_a_line_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_engine_prints_a_line_a_stage(tmp_path, capsys):
     output = b"rule train_base:\n    input: a\nFinished jobid: 3 (Rule: train_base)\n2 of 9 steps (22%) done\n"
     output += b"[Fri]\nError in rule prune_group_0:\n    jobid: 4\nError in rule prune_group_0:\n"
     (tmp_path / "prune_group_0.log").write_text("a start\nprune: out of memory\n")

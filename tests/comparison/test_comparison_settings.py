@@ -33,10 +33,7 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ({"comparison.seeds": [0]}, "comparison: seeds: [0]; allowed: 2 or more blocks"),
         ({"comparison.repeated.arm": "joint"}, "comparison: comparisons: 'joint' is compared with itself; allowed:"),
         ({"comparison.repeated.arm": "none"}, "comparison: comparisons: 'none' is no arm; there is: joint,"),
-        (
-            {"comparison.comparisons": [{"arm": "snr", "control": "joint"}]},
-            "comparison: arms: 'joint_fresh' is in no comparison",
-        ),
+        ({"comparison.comparisons": [{"arm": "snr", "control": "joint"}]}, "comparison: arms: 'joint_fresh' is in no"),
         ({"comparison.comparisons": []}, "comparison: comparisons: name some, or a control of all arms, and not both"),
         ({"comparison.control": "joint"}, "comparison: comparisons: name some, or a control of all arms, and not both"),
         ({"comparison.endpoints": {"speed": 0.1}}, "comparison.endpoints.speed: "),
@@ -48,15 +45,9 @@ SPEED = {"baseline": "plain", "delta": 0.2}
             "pilot.tries.carried, of plans.joint.warm_start: weights last, moments",
         ),
         ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such arm; there is: joint"),
-        (
-            {"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}},
-            "pilot: arms: one arm with one try has no scatter within blocks",
-        ),
+        ({"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try has no"),
         ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
-        (
-            {"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}},
-            "pilot.chosen.joint_again: 'carried'; allowed: 'fresh', as joint",
-        ),
+        ({"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}}, "pilot.chosen.joint_again: 'carried'"),
         ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no such arm; there is: joint"),
         (
             {"recipes.base.keep_state": False, "pilot.arms.continued": ["snr"], "pilot.tries.carried_half": {}}
@@ -73,7 +64,7 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ({"plans.snr.recipe.prediction": "v_prediction"}, "plans.snr: recipe.prediction: 'v_prediction'; the base's"),
     ],
 )
-def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
+def test_impossible_plans_are_refused_in_one_line(tmp_path, edits, complaint):
     path = edited(STUDY, {"pilot.chosen": {}} | edits, tmp_path)
     refused_by_line(path, complaint)
 
@@ -82,38 +73,18 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
     ("settings", "edits", "complaint"),
     [
         (TINY, {"comparison.batch_sizes": {"none": 32}}, "comparison: batch_sizes: 'none' is no arm; there is: plain"),
-        (
-            TINY,
-            {"comparison.batch_sizes": {"experts": 32}},
-            "comparison.batch_sizes: 'experts' is a plan; allowed: arms from fresh weights",
-        ),
+        (TINY, {"comparison.batch_sizes": {"experts": 32}}, "comparison.batch_sizes: 'experts' is a plan; allowed"),
         (TINY, {"comparison.batch_sizes": {"small": 2000}}, "comparison.batch_sizes.small: 2000; recipes.small sees"),
-        (
-            TINY,
-            {"recipes.mixed.images": 640},
-            "recipes.mixed.images: 640; three heads are compared over 20 periods of their training: at least 1280",
-        ),
-        (
-            TINY,
-            {"comparison.batch_sizes": {"mixed": 128}},
-            "recipes.mixed.images: 1280; three heads are compared over 20 periods of their training: at least 2560",
-        ),
+        (TINY, {"recipes.mixed.images": 640}, "recipes.mixed.images: 640; three heads are compared over 20 periods of"),
+        (TINY, {"comparison.batch_sizes": {"mixed": 128}}, "recipes.mixed.images: 1280; three heads are compared over"),
         (TINY, {"comparison.arms.bases": []}, "comparison.arms: bases: []; allowed with these plans: ['base']"),
         (TINY, {"comparison.confirm.seeds": [20]}, "comparison: confirm.seeds: [20]; allowed: none, or 2 or more"),
         (TINY, {"comparison.confirm.seeds": [20, 20]}, "comparison: confirm.seeds: [20, 20] names one twice"),
         (TINY, {"comparison.confirm.seeds": [1, 20]}, "comparison: confirm.seeds: 1 is a judged block; allowed:"),
         (TINY, {"comparison.confirm.among": ["none"]}, "comparison: confirm.among: 'none' is no arm; there is: plain"),
-        (
-            TINY,
-            {"comparison.confirm.by": "x0_loss_over_log_snr"},
-            "comparison: confirm.by: 'x0_loss_over_log_snr' is not judged; there is: fid, ",
-        ),
+        (TINY, {"comparison.confirm.by": "x0_loss_over_log_snr"}, "comparison: confirm.by: 'x0_loss_over_log_snr' is"),
         (TINY, {"pilot.seeds": [10, 20]}, "pilot.seeds: 20 is a block of the comparison; allowed: others"),
-        (
-            TINY,
-            {"comparison.speed": SPEED | {"baseline": "none"}},
-            "comparison: speed.baseline: 'none' is no arm; there is: plain",
-        ),
+        (TINY, {"comparison.speed": SPEED | {"baseline": "none"}}, "comparison: speed.baseline: 'none' is no arm"),
         (
             TINY,
             {"comparison.speed": SPEED | {"by": ["x0_loss_over_log_snr"]}},
@@ -125,16 +96,8 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
             "pilot.arms: must hold 'small', comparison.speed.baseline",
         ),
         (TINY, {"comparison.speed": SPEED}, "comparison.speed: arms that are plans store no snapshots; allowed: null"),
-        (
-            CURRICULA,
-            {"recipes.uniform.snapshots": [60000]},
-            "recipes.uniform.snapshots: [60000]; for comparison.speed one or more must lie in the second half",
-        ),
-        (
-            CURRICULA,
-            {"recipes.gaussian.snapshots": [400000]},
-            "recipes.gaussian: images and snapshots must be those of 'uniform' for comparison.speed: 480000 and",
-        ),
+        (CURRICULA, {"recipes.uniform.snapshots": [60000]}, "recipes.uniform.snapshots: [60000]; for comparison.speed"),
+        (CURRICULA, {"recipes.gaussian.snapshots": [400000]}, "recipes.gaussian: images and snapshots must be those"),
         (
             CURRICULA,
             {"evaluation.samples": 100, "evaluation.kid_subset": 10, "extractor.features": 64},
@@ -142,9 +105,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
         ),
     ],
 )
-def test_batches_heads_speed_and_confirmations_that_cannot_be_are_refused(
-    tmp_path: Path, settings: Path, edits: dict[str, Any], complaint: str
-) -> None:
+def test_batches_heads_speed_and_confirmations_that_cannot_be_are_refused(tmp_path, settings, edits, complaint):
     path = edited(settings, edits, tmp_path)
     refused_by_line(path, complaint)
 
@@ -156,17 +117,17 @@ def refused_by_line(path: Path, complaint: str) -> None:
     assert all(line.startswith(f"{path}: ") for line in str(refusal.value).splitlines())
 
 
-def test_arms_that_share_no_variance_are_left_out_of_the_pool() -> None:
+def test_arms_that_share_no_variance_are_left_out_of_the_pool():
     assert Comparison.model_validate(DESIGN, strict=False).pooled_arms == ("control", "again", "lower", "alike")
 
 
-def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
+def test_every_arm_of_a_block_has_draws_of_its_own():
     seeds = {arm_seed(block, arm) for block in range(50) for arm in ("joint", "joint_again", "snr", "base")}
     assert len(seeds) == 200
     assert arm_seed(0, "joint") == arm_seed(0, "joint")
 
 
-def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it() -> None:
+def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it():
     tries = {"own": Try(), "half": Try(lr=5e-4)}
     pilot = Pilot(
         arms=PilotArms(fresh=("a", "b"), continued=()), tries=tries, seeds=(0, 1), share=0.5, chosen={"b": "half"}
@@ -177,7 +138,7 @@ def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it() -> None:
     assert others.tried("b") == Try()
 
 
-def test_a_shortened_recipe_keeps_its_shape() -> None:
+def test_a_shortened_recipe_keeps_its_shape():
     whole = recipe_of(
         images=1000, snapshots=(500,), optimizer={"betas": (0.9, 0.999), "warmup_images": 40, "decay": "cosine"}
     )
@@ -191,7 +152,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert shortened(own, 1.0) == own
 
 
-def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
+def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition():
     settings = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
     found = Comparison.model_validate(settings, strict=False)
     assert [one.arms for one in found.compared] == [(arm, "control") for arm in ("lower", "alike", "other")]

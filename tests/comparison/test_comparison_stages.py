@@ -1,7 +1,6 @@
 """A block from its base to its endpoints, and a pilot, as programs."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from small_inputs import PROXY
 from specs import recipe_of
 from stage_project import write_params
 
@@ -27,16 +27,7 @@ PLAN: dict[str, Any] = {
     "start": "base",
     "recipe": {**BASE, "images": 16, "snapshots": [], "keep_state": False, "sampler": {"density": "slot"}},
 }
-PROXY: dict[str, Any] = {
-    "method": "proxy",
-    "decider": {"kind": "tpe"},
-    "ranking": {"method": "magnitude"},
-    "start": [{"method": "magnitude"}],
-    "rounds": 1,
-    "candidates": 2,
-    "images": 4,
-    "finetuning": None,
-}
+SEARCH = PROXY | {"start": [{"method": "magnitude"}]}
 BLOCKS = {
     "question": "Does it pay?",
     "seeds": [3, 4],
@@ -51,12 +42,12 @@ BLOCKS = {
 
 
 @pytest.fixture(autouse=True)
-def study(write_project: Callable[..., None]) -> None:
+def study(write_project):
     write_project(
         {},
         {},
         recipes={"base": BASE, "arm": BASE},
-        plans={"split": PLAN, "again": PLAN, "late": PLAN | {"from_images": 16}, "decided": PLAN | {"pruning": PROXY}},
+        plans={"split": PLAN, "again": PLAN, "late": PLAN | {"from_images": 16}, "decided": PLAN | {"pruning": SEARCH}},
         comparison=BLOCKS,
         pilot={
             "arms": {"fresh": ["arm"], "continued": ["split"]},
@@ -81,7 +72,7 @@ def figures(path: str) -> Any:
     return json.loads(Path(path).read_text())
 
 
-def test_a_block_comes_to_its_endpoints() -> None:
+def test_a_block_comes_to_its_endpoints():
     run(build_extractor)
     run(train_base, "--base", "base", "--block", 3)
     for arm in ("split", "again", "late"):
@@ -103,7 +94,7 @@ def test_a_block_comes_to_its_endpoints() -> None:
     assert split["costs"]["training_seconds"] > 0
 
 
-def test_recipes_of_a_block_share_its_first_weights_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_of_a_block_share_its_first_weights_alone(monkeypatch):
     begun = []
 
     def train(place: Any, job: Any, start: Any, sampler: Any) -> Any:
@@ -123,7 +114,7 @@ def test_recipes_of_a_block_share_its_first_weights_alone(monkeypatch: pytest.Mo
     assert (begun[1][1] != begun[2][1]).any()
 
 
-def test_along_a_training_fid_is_that_of_the_same_half_of_the_samples() -> None:
+def test_along_a_training_fid_is_that_of_the_same_half_of_the_samples():
     run(build_extractor)
     run(train_fresh, "--arm", "arm", "--block", 3)
     run(measure, "--arm", "arm", "--block", 3)
@@ -140,7 +131,7 @@ def test_along_a_training_fid_is_that_of_the_same_half_of_the_samples() -> None:
     assert half["curve"]["loss"] == found["path"][1]["curve"]
 
 
-def test_an_arm_with_fresh_weights_is_piloted() -> None:
+def test_an_arm_with_fresh_weights_is_piloted():
     settings = yaml.safe_load(Path("params.yaml").read_text())
     del settings["pilot"]["tries"]["carried"]
     write_params(**settings)

@@ -1,7 +1,5 @@
 """Groups beside the joint model, from a made-up study whose answers are known."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from grouped import write_study
@@ -11,7 +9,7 @@ from unequal.comparison.groups import bins_inside, compare_groups, group_table
 from unequal.comparison.results import read_results
 
 
-def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path: Path) -> None:
+def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path):
     plan = write_study(tmp_path)
     first, second = compared = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
     # Groups that are none of adjacent timesteps have no row.
@@ -32,7 +30,7 @@ def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path:
     assert second.part == pytest.approx(0, abs=1e-12)
 
 
-def test_groups_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+def test_groups_that_cannot_be_compared_are_refused(tmp_path):
     found = read_results(tmp_path / "endpoints", write_study(tmp_path))
     assert "no bin of the curves lies within timesteps 5 to 7" in refusal(bins_inside, found, 5, 7)
     file = tmp_path / "trainings/experts/block_1.json"

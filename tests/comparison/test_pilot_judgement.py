@@ -29,7 +29,7 @@ def training(level: float, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
+def document():
     generator = np.random.default_rng(0)
     levels = generator.normal(size=len(SEEDS))
     bases = [training(level, half=training(level - SLOPE)["endpoints"]) for level in levels]
@@ -47,7 +47,7 @@ def document() -> dict[str, Any]:
     return pilot_document(design(effects={"loss_over_timesteps": 0.5}), PILOT, bases, arms)
 
 
-def test_scatter_slope_and_what_delta_is_worth(document: dict[str, Any]) -> None:
+def test_scatter_slope_and_what_delta_is_worth(document):
     fid = document["endpoints"]["fid"]
     assert fid["freedom"] == 3 * (len(SEEDS) - 1)
     assert fid["deviation"] == pytest.approx(SCATTER, rel=0.15)
@@ -58,7 +58,7 @@ def test_scatter_slope_and_what_delta_is_worth(document: dict[str, Any]) -> None
     assert fid["images_worth_delta"] == pytest.approx(2 ** (1 / 15))  # δ = 0.02 is a fifteenth of a doubling
 
 
-def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> None:
+def test_blocks_that_delta_needs_are_the_fewest(document):
     losses, fid = (document["endpoints"][name] for name in ("loss_over_timesteps", "fid"))
     seen = {"pooled": Design(4, 5, 3), "paired": Design(2, 5, 3)}
     by_test = {test: visible_effect(design, fid["upper_deviation"]) for test, design in seen.items()}
@@ -74,7 +74,7 @@ def test_blocks_that_delta_needs_are_the_fewest(document: dict[str, Any]) -> Non
     assert losses["blocks_needed"] < needed
 
 
-def test_the_best_try_and_the_price_of_the_study(document: dict[str, Any]) -> None:
+def test_the_best_try_and_the_price_of_the_study(document):
     assert {arm: one["best"] for arm, one in document["tries"].items()} == {"control": "half", "lower": "half"}
     assert document["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
     # Five blocks are trained, of a base and five arms: each four times as long as in the pilot, and measured.
@@ -82,7 +82,7 @@ def test_the_best_try_and_the_price_of_the_study(document: dict[str, Any]) -> No
     assert document["study_seconds"] == pytest.approx(5 * document["block_seconds"])
 
 
-def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
+def test_tries_that_end_far_from_the_best_show_no_scatter():
     ends = {"good": (0.10, 0.11), "as_good": (0.12, 0.10), "bad": (2.0, 0.9)}
     pilot = pilot_of("control", tries=dict.fromkeys(ends, Try()), seeds=(100, 101), share=0.5)
     block = [{label: training(end[k], half={"fid": 1.0}, lr=1e-3) for label, end in ends.items()} for k in (0, 1)]
@@ -97,7 +97,7 @@ def test_tries_that_end_far_from_the_best_show_no_scatter() -> None:
     assert pilot_document(design(), pilot, [], {"control": block})["study_seconds"] == pytest.approx(5 * 5 * 110)
 
 
-def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
+def test_arms_with_fresh_weights_give_the_slope_themselves():
     pilot = pilot_of("control", seeds=(100, 101), share=0.5)
     levels = ((0.1, 0.3), (0.2, 0.1))
     halved = [
@@ -110,6 +110,6 @@ def test_arms_with_fresh_weights_give_the_slope_themselves() -> None:
 
 
 @pytest.mark.parametrize("change", [1e-5, -1e-9, 0.0])
-def test_a_level_curve_makes_no_factor_of_delta(change: float) -> None:
+def test_a_level_curve_makes_no_factor_of_delta(change):
     flat = [training(0.1, half=training(0.1 - change)["endpoints"])]
     assert slope("fid", flat, 0.02)["images_worth_delta"] is None

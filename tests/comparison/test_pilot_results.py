@@ -23,7 +23,7 @@ TRAINING = {"endpoints": ENDPOINTS, "costs": {"images": 100, "training_seconds":
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for seed in PILOT.seeds:
         write_json(tmp_path / f"base/block_{seed}.json", TRAINING | {"block": seed, "half": ENDPOINTS})
         for arm in PILOT.arms.all:
@@ -44,7 +44,7 @@ def read(folder: Path) -> Any:
         ("lower", {"tries": {"half": TRAINING, "whole": TRAINING}}, "lr"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(folder: Path, name: str, damage: Any, complaint: str) -> None:
+def test_what_cannot_be_is_refused_in_a_line(folder, name, damage, complaint):
     file = folder / name / "block_8.json"
     changed = read_json(file) | damage if isinstance(damage, dict) else damage
     file.write_text(changed if isinstance(changed, str) else json.dumps(changed))

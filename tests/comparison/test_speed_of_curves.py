@@ -9,7 +9,7 @@ IMAGES = (100, 200, 400, 600, 800, 1000)
 
 
 @given(st.floats(0.2, 5), st.floats(-2, -0.1), st.floats(0.1, 50))
-def test_a_power_law_that_runs_faster_by_c_is_found_out(c: float, slope: float, level: float):
+def test_a_power_law_that_runs_faster_by_c_is_found_out(c, slope, level):
     baseline = Curve(IMAGES, [level * n**slope for n in IMAGES])
     run = Curve(IMAGES, [level * (c * n) ** slope for n in IMAGES])
     assert log_speed_up(run, baseline) == pytest.approx(np.log(c), abs=1e-9)
@@ -26,7 +26,7 @@ def test_a_run_that_flattens_is_laid_where_the_faster_one_has_been():
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_no_other_shift_fits_better(seed: int):
+def test_no_other_shift_fits_better(seed):
     generator = np.random.default_rng(seed)
     faster = Curve(IMAGES, np.exp(np.cumsum(generator.normal(-0.2, 0.2, 6))).tolist())
     slower = Curve(IMAGES, (faster.figures * np.exp(0.3 + generator.normal(0, 0.1, 6))).tolist())

@@ -169,7 +169,7 @@ def every_image(source: Source) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", PICTURES.values(), ids=PICTURES)
-def test_a_picture_is_read_as_it_is_meant(tmp_path: Path, case: Picture) -> None:
+def test_a_picture_is_read_as_it_is_meant(tmp_path, case):
     (tmp_path / case.name).write_bytes(case.content)
     images = sources.load(settings(tmp_path, **case.settings)).images
     assert isinstance(images, sources.FolderImages)
@@ -181,13 +181,13 @@ def test_a_picture_is_read_as_it_is_meant(tmp_path: Path, case: Picture) -> None
             sources.load(settings(tmp_path, convert=False, **case.settings)).images[0]
 
 
-def test_a_cmyk_jpeg_is_read_as_its_colour(tmp_path: Path) -> None:
+def test_a_cmyk_jpeg_is_read_as_its_colour(tmp_path):
     Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "a.jpg", quality=95)
     found = sources.load(settings(tmp_path)).images[0].astype(int)
     assert np.abs(found - RED[:, None, None]).max() < 8
 
 
-def test_a_text_of_a_png_is_read_up_to_a_bound(tmp_path: Path) -> None:
+def test_a_text_of_a_png_is_read_up_to_a_bound(tmp_path):
     (tmp_path / "a.png").write_bytes(with_text(80 * 2**20))
     with pytest.raises(UserError, match=r"a\.png: not a readable image \(Decompressed data too large"):
         sources.load(settings(tmp_path)).images[0]
@@ -246,7 +246,7 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize("case", FOLDERS.values(), ids=FOLDERS)
-def test_folders_are_classes_where_they_are_meant_so(tmp_path: Path, case: Folder) -> None:
+def test_folders_are_classes_where_they_are_meant_so(tmp_path, case):
     for name in (*case.pictures, *case.others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(saved(PHOTO) if name in case.pictures or name.endswith(".png") else b"no picture")
@@ -279,7 +279,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("case", ARRAYS.values(), ids=ARRAYS)
-def test_classes_of_an_array_are_those_that_occur(tmp_path: Path, case: Labels) -> None:
+def test_classes_of_an_array_are_those_that_occur(tmp_path, case):
     path = tmp_path / "a.npz"
     np.savez(path, images=np.stack([RGB] * 4), **case.arrays)
     source = sources.load(settings(path, source="array"))
@@ -288,7 +288,7 @@ def test_classes_of_an_array_are_those_that_occur(tmp_path: Path, case: Labels) 
     assert sources.labels_in(settings(path, source="array"))[0] == (case.classes and len(case.classes))
 
 
-def test_a_name_that_is_no_utf_8_is_a_file_and_a_class_like_others(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf_8_is_a_file_and_a_class_like_others(tmp_path):
     images = tmp_path / "images"
     for number in range(12):
         folder = os.fsencode(images) + (b"/caf\xe9" if number % 2 else b"/tea")
@@ -311,9 +311,7 @@ def numbered(count: int, value: Callable[[int], int]) -> np.ndarray:
     [(lambda i: i, 0, 0), (lambda i: i // 2, 15, 5), (lambda i: max(i - 9, 0), None, None)],
     ids=["no copies", "pairs", "ten equal ones"],
 )
-def test_equal_images_stand_on_one_side_of_the_split(
-    tmp_path: Path, value: Callable[[int], int], train: int | None, holdout: int | None
-) -> None:
+def test_equal_images_stand_on_one_side_of_the_split(tmp_path, value, train, holdout):
     labels = np.arange(40) % 7
     np.savez(tmp_path / "a.npz", images=numbered(40, value), labels=labels)
     facts = prepare(settings(tmp_path / "a.npz", source="array", channels=1), 0, tmp_path / "data")
@@ -328,23 +326,14 @@ def test_equal_images_stand_on_one_side_of_the_split(
     assert found == sorted((value(number), int(label)) for number, label in enumerate(labels))
 
 
-def test_nothing_but_copies_is_refused(tmp_path: Path) -> None:
+def test_nothing_but_copies_is_refused(tmp_path):
     np.save(tmp_path / "a.npy", numbered(40, lambda i: i // 20))
     with pytest.raises(UserError, match=r"data: 40 images are copies of 2, one of them 20 times; .* so 0 of 10 can be"):
         prepare(settings(tmp_path / "a.npy", source="array", channels=1), 0, tmp_path / "data")
     assert not (tmp_path / "data/facts.json").exists()
 
 
-def test_without_copies_the_last_images_of_the_order_are_held_out(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", numbered(40, lambda i: i))
-    prepare(settings(tmp_path / "a.npy", source="array", channels=1), 3, tmp_path / "data")
-    found = PreparedData.open(tmp_path / "data").images[:, 0, 0, 0].tolist()
-    assert found == np.random.default_rng(3).permutation(40).tolist()
-
-
-def test_what_a_set_holds_is_said_before_it_is_decoded_and_what_became_of_it_after(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_set_holds_is_said_before_it_is_decoded_and_what_became_of_it_after(tmp_path, capsys, monkeypatch):
     images = tmp_path / "images"
     images.mkdir()
     for number in range(10):

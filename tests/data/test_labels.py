@@ -20,7 +20,7 @@ CLASSES = {"network.condition": {"kind": "labels", "classes": 3}, "profile.floor
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Path:
+def places(tmp_path):
     for name in ("flat/0", "uneven/0", "uneven/a/0", "labelled/a/0", "labelled/b/0", "labelled/b/1"):
         file = tmp_path / f"{name}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +38,14 @@ def params(place: Path, **edits: Any) -> Params:
 
 
 @pytest.mark.parametrize("name", ["flat", "uneven", "bare.npy", "bare.npz"])
-def test_a_classifier_needs_labels(places: Path, name: str) -> None:
+def test_a_classifier_needs_labels(places, name):
     line = refusal(check_labels, params(places / name))
     assert line.startswith("params.yaml: extractor.kind: 'classifier' needs labelled data, and")
     assert f"data.path: {places / name} has no labels" in line
     check_labels(params(places / name, extractor=INCEPTION))
 
 
-def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path: Path) -> None:
+def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path):
     np.save(tmp_path / "forty.npy", np.zeros((40, 8, 8), np.uint8))
     few = params(tmp_path / "forty.npy", **{"evaluation.allow_singular": False})  # 20 are trained on
     with pytest.raises(UserErrors) as refused:
@@ -61,13 +61,13 @@ def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["labelled", "labelled.npz"])
-def test_labels_are_found(places: Path, name: str) -> None:
+def test_labels_are_found(places, name):
     check_labels(params(places / name))
     refused = refusal(check_labels, params(places / name, **CLASSES))
     assert refused.startswith("params.yaml: network.condition.classes: 3; the data are of 2 classes")
 
 
-def test_as_many_classes_as_the_data_have(places: Path, tmp_path: Path) -> None:
+def test_as_many_classes_as_the_data_have(places, tmp_path):
     line = "params.yaml: network.condition.classes: 3; the data are "
     few = params(places / "flat", extractor=INCEPTION, **CLASSES)
     assert refusal(check_labels, few).startswith(f"{line}without labels")
@@ -76,7 +76,7 @@ def test_as_many_classes_as_the_data_have(places: Path, tmp_path: Path) -> None:
     assert refusal(check_labels, digits).startswith(f"{line}of 10 classes, allowed: 10, or kind none")
 
 
-def test_damaged_data_are_refused_in_one_line(places: Path) -> None:
+def test_damaged_data_are_refused_in_one_line(places):
     np.savez(places / "odd.npz", images=IMAGES, labels=np.float32(1))
     (places / "cut.npz").write_bytes((places / "bare.npz").read_bytes()[:-9])
     for name, said in (("odd.npz", "odd.npz: labels of type float32"), ("cut.npz", "cut.npz: not readable")):

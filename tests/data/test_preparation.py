@@ -26,14 +26,14 @@ def settings(**changes: Any) -> Data:
 
 
 @pytest.fixture
-def numbered(tmp_path: Path) -> Data:
+def numbered(tmp_path):
     """20 images, the i-th full of the value 10 + i and of class i modulo 4."""
     images = np.full((20, 8, 8), np.arange(10, 30, dtype=np.uint8)[:, None, None])
     np.savez(tmp_path / "numbered.npz", images=images, labels=np.arange(20) % 4)
     return settings(source="array", path=str(tmp_path / "numbered.npz"), holdout=0.25)
 
 
-def test_every_image_once_with_its_label(numbered: Data, tmp_path: Path) -> None:
+def test_every_image_once_with_its_label(numbered, tmp_path):
     prepare(numbered, 1, tmp_path / "data")
     data = PreparedData.open(tmp_path / "data")
     numbers = data.images[:, 0, 3, 3].astype(int) - 10
@@ -43,7 +43,7 @@ def test_every_image_once_with_its_label(numbered: Data, tmp_path: Path) -> None
     assert not set(data.train.flat) & set(data.holdout.flat)
 
 
-def test_facts_are_those_of_the_files(numbered: Data, tmp_path: Path) -> None:
+def test_facts_are_those_of_the_files(numbered, tmp_path):
     facts = prepare(numbered, 1, tmp_path / "data")
     images = np.load(tmp_path / "data/images.npy", allow_pickle=False)
     assert images.flags.c_contiguous and images.dtype == np.uint8
@@ -65,7 +65,7 @@ def test_facts_are_those_of_the_files(numbered: Data, tmp_path: Path) -> None:
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["facts.json", "images.npy", "labels.npy"]
 
 
-def test_a_moved_source_makes_the_same_files(numbered: Data, tmp_path: Path) -> None:
+def test_a_moved_source_makes_the_same_files(numbered, tmp_path):
     moved = numbered.model_copy(update={"path": str(tmp_path / "elsewhere" / "set of mine.npz")})
     prepare(numbered, 1, tmp_path / "data")
     (tmp_path / "elsewhere").mkdir()
@@ -76,7 +76,7 @@ def test_a_moved_source_makes_the_same_files(numbered: Data, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("wrong", "named"), [(2, 2), (5, 3)])
-def test_images_that_do_not_fit_are_named_together(tmp_path: Path, wrong: int, named: int) -> None:
+def test_images_that_do_not_fit_are_named_together(tmp_path, wrong, named):
     (tmp_path / "images").mkdir()
     for number in range(6):
         Image.new("L", (8, 9 if number < wrong else 8)).save(tmp_path / f"images/{number}.png")
@@ -87,21 +87,21 @@ def test_images_that_do_not_fit_are_named_together(tmp_path: Path, wrong: int, n
 
 
 @pytest.mark.parametrize("source", ["folder", "array", "cifar10"])
-def test_a_path_that_no_file_system_takes(tmp_path: Path, source: str) -> None:
+def test_a_path_that_no_file_system_takes(tmp_path, source):
     data = settings(source=source, path=str(tmp_path / ("x" * 300)), image_size=32, channels=3)
     assert "File name too long" in refusal(prepare, data, 0, tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("holdout", [0.01, 0.05, 0.85, 0.99])
-def test_too_few_images_on_either_side(numbered: Data, tmp_path: Path, holdout: float) -> None:
+def test_too_few_images_on_either_side(numbered, tmp_path, holdout):
     with pytest.raises(UserError, match=f"data.holdout: {holdout}: holds out .* of 20 images; allowed"):
         prepare(numbered.model_copy(update={"holdout": holdout}), 0, tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
-def test_the_held_out_part_is_the_share_to_half_an_image(count: int, holdout: float) -> None:
+def test_the_held_out_part_is_the_share_to_half_an_image(count, holdout):
     try:
         train = training_images(count, holdout)
     except UserError:
@@ -111,9 +111,7 @@ def test_the_held_out_part_is_the_share_to_half_an_image(count: int, holdout: fl
     assert abs(count - train - holdout * count) <= 0.5
 
 
-def test_a_preparation_that_was_stopped_decodes_no_finished_part_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preparation_that_was_stopped_decodes_no_finished_part_again(tmp_path, monkeypatch):
     (tmp_path / "images").mkdir()
     for value in range(12):
         mode, colour = ("L", 9 * value) if value % 3 else ("RGB", (9 * value, 0, 0))

@@ -17,7 +17,7 @@ from unequal.settings.data import Data
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """20 prepared images with labels, 15 of them for training."""
     images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(20) % 4)
@@ -31,7 +31,7 @@ def change_facts(folder: Path, **changes: Any) -> None:
     (folder / "facts.json").write_text(json.dumps({**facts, **changes}))
 
 
-def test_arrays_are_mapped_and_read_only(folder: Path) -> None:
+def test_arrays_are_mapped_and_read_only(folder):
     data = PreparedData.open(str(folder))
     assert isinstance(data.images, np.memmap) and isinstance(data.labels, np.memmap)
     assert data.images.shape == (20, 3, 4, 4) and data.labels.dtype == np.int64
@@ -40,7 +40,7 @@ def test_arrays_are_mapped_and_read_only(folder: Path) -> None:
         data.train[0] = 0
 
 
-def test_parts_make_the_whole(folder: Path) -> None:
+def test_parts_make_the_whole(folder):
     data = PreparedData.open(folder)
     labels = data.holdout_labels
     assert labels is not None and [len(data.train), len(labels)] == [15, 5]
@@ -77,9 +77,7 @@ def holding(content: np.ndarray) -> Callable[[Path], object]:
         *(("labels.npy", holding(np.full(20, label)), "labels") for label in (-1, 4)),
     ],
 )
-def test_a_file_that_is_not_the_one_of_the_facts_is_refused(
-    folder: Path, name: str, spoil: Callable[[Path], object], said: str
-) -> None:
+def test_a_file_that_is_not_the_one_of_the_facts_is_refused(folder, name, spoil, said):
     spoil(folder / name)
     assert f"{name}: {said}" in refusal(PreparedData.open, folder)
 
@@ -100,24 +98,24 @@ def test_a_file_that_is_not_the_one_of_the_facts_is_refused(
         *({"sha256": digest} for digest in ("../../../x", "0" * 63, "0" * 64 + "\n")),  # it becomes part of a name
     ],
 )
-def test_facts_that_contradict_themselves(folder: Path, changes: dict[str, Any]) -> None:
+def test_facts_that_contradict_themselves(folder, changes):
     change_facts(folder, **changes)
     assert "facts.json: " in refusal(PreparedData.open, folder)
 
 
-def test_a_data_set_without_labels(folder: Path) -> None:
+def test_a_data_set_without_labels(folder):
     change_facts(folder, labels=None, classes=None)
     (folder / "labels.npy").unlink()
     assert PreparedData.open(folder).labels is None
 
 
-def test_all_256_values_come_back_also_from_half_precision() -> None:
+def test_all_256_values_come_back_also_from_half_precision():
     values = torch.arange(256, dtype=torch.uint8)
     seen = to_model_range(values)
     assert seen.dtype == torch.float32
     assert torch.equal(to_uint8(seen), values) and torch.equal(to_uint8(seen.half()), values)
 
 
-def test_values_outside_the_range_are_clamped_and_others_go_to_the_nearest() -> None:
+def test_values_outside_the_range_are_clamped_and_others_go_to_the_nearest():
     # 127.5 + 127.5·x: −0.9 → 12.75, 0.01 → 128.775
     assert to_uint8(torch.tensor([-7.0, -1.001, -0.9, 0.01, 1.001, 7.0])).tolist() == [0, 0, 13, 129, 255, 255]

@@ -144,11 +144,6 @@ class TestCifar10:
 
 
 class TestFolder:
-    @pytest.mark.parametrize("ending", ["bmp", "webp", "jpg"])
-    def test_images_come_as_they_are(self, tmp_path: Path, ending: str) -> None:
-        Image.new("L", (8, 8), 200).save(tmp_path / f"a.{ending}", lossless=True)
-        assert np.abs(load_folder(tmp_path).images[0].astype(int) - 200).max() <= 2
-
     def test_order_is_by_name_at_any_depth(self, tmp_path: Path) -> None:
         for value, name in enumerate(["a/z/1.png", "b.png", "c/0.png"]):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -156,15 +151,6 @@ class TestFolder:
         source = load_folder(tmp_path)
         assert every_image(source)[:, 0, 0, 0].tolist() == [0, 1, 2]
         assert source.labels is None
-
-    def test_subfolders_are_classes_also_of_the_working_directory(self, tmp_path, monkeypatch) -> None:
-        for name in ["cat", "ant", "bee"]:
-            (tmp_path / name).mkdir()
-            Image.new("L", (8, 8)).save(tmp_path / name / "1.png")
-        monkeypatch.chdir(tmp_path)
-        source = load_folder(Path("."))
-        assert source.labels is not None and source.labels.dtype == np.int64
-        assert source.labels.tolist() == [0, 1, 2] and source.classes == ["ant", "bee", "cat"]
 
 
 class TestFit:
@@ -281,19 +267,3 @@ class TestArray:
         as_nchw = Image.fromarray(both[0].transpose(1, 2, 0)).resize((4, 4), Image.Resampling.LANCZOS)
         loaded = load_array(tmp_path / "a.npy", channels=3, image_size=4, fit="resize").images[0]
         assert np.array_equal(loaded.transpose(1, 2, 0), np.asarray(as_nchw))
-
-    @pytest.mark.parametrize("name", ["images", "arr_0", "anything"])
-    def test_npz_with_labels(self, tmp_path: Path, name: str) -> None:
-        np.savez(tmp_path / "a.npz", **{name: self.IMAGES, "labels": np.array([0, 3, 1, 1, 0], dtype=np.uint8)})
-        source = load_array(tmp_path / "a.npz", channels=3)
-        assert np.array_equal(every_image(source), self.IMAGES)
-        assert source.labels is not None and source.labels.dtype == np.int64
-        assert source.labels.tolist() == [0, 2, 1, 1, 0] and source.classes == ["0", "1", "3"]
-
-    @pytest.mark.parametrize(
-        ("shape", "channels"), [((2, 8, 8), 3), ((2, 1, 8, 8), 3), ((2, 8, 8, 4), 3), ((2, 3, 8, 8), 1), ((8, 8), 1)]
-    )
-    def test_channels(self, tmp_path: Path, shape: tuple[int, ...], channels: int) -> None:
-        np.save(tmp_path / "a.npy", np.zeros(shape, dtype=np.uint8))
-        line = refusal(load_array, tmp_path / "a.npy", channels=channels)
-        assert f"data.channels: {channels} allows [n, {channels}, H, W]" in line

@@ -1,7 +1,6 @@
 """Predictions against diffusers, and the conversions between them against each other."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -41,7 +40,7 @@ def levels(angle: float) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @given(ANGLES, SEEDS)
-def test_a_perfect_answer_gives_back_image_and_noise(prediction: str, angle: float, seed: int) -> None:
+def test_a_perfect_answer_gives_back_image_and_noise(prediction, angle, seed):
     alpha, sigma = levels(angle)
     x0, epsilon = draws(seed, 2)
     x_t = add_noise(x0, epsilon, alpha, sigma)
@@ -52,7 +51,7 @@ def test_a_perfect_answer_gives_back_image_and_noise(prediction: str, angle: flo
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @given(ANGLES, SEEDS)
-def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction: str, angle: float, seed: int) -> None:
+def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction, angle, seed):
     alpha, sigma = levels(angle)
     x_t, answer, error = draws(seed, 3)
     moved = to_x0(prediction, answer + error, x_t, alpha, sigma) - to_x0(prediction, answer, x_t, alpha, sigma)
@@ -61,7 +60,7 @@ def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction: str, angle:
 
 
 @pytest.mark.parametrize("t", [0, 1, 500, 999])
-def test_noisy_images_and_velocities_are_those_of_diffusers(t: int) -> None:
+def test_noisy_images_and_velocities_are_those_of_diffusers(t):
     theirs, steps = DDPMScheduler(beta_schedule="linear"), torch.tensor([t, t])
     x0, epsilon = (x.float() for x in draws(t, 2))
     levels = NoiseSchedule.linear(1000).at(steps, x0)
@@ -74,7 +73,7 @@ def test_noisy_images_and_velocities_are_those_of_diffusers(t: int) -> None:
 
 @pytest.mark.parametrize("t", [0, 400, 900])
 @pytest.mark.parametrize("prediction", HEADS)
-def test_answers_are_read_as_diffusers_reads_them(prediction: str, t: int) -> None:
+def test_answers_are_read_as_diffusers_reads_them(prediction, t):
     theirs = DDIMScheduler(beta_schedule="linear", prediction_type=prediction, clip_sample=False)
     theirs.set_timesteps(10)
     x_t, answer = (x.float() for x in draws(t, 2))
@@ -89,34 +88,18 @@ def products(seed: int, timesteps: int = 4) -> np.ndarray:
     return errors @ errors.transpose(0, 2, 1) / 50
 
 
-def variance(weights: np.ndarray, matrices: np.ndarray) -> np.ndarray:
-    return np.einsum("ti,tij,tj->t", weights, matrices, weights)
-
-
 @given(SEEDS)
-def test_blending_beats_any_other_weights_that_sum_to_1(seed: int) -> None:
-    matrices = products(seed)
-    blend = head_weights("blend", matrices)
-    np.testing.assert_allclose(blend.sum(1), 1, rtol=1e-9)
-    # The ridge is part of what is minimised; this is all that it can cost.
-    ridge = RIDGE * np.trace(matrices, axis1=1, axis2=2) / 3
-    others = np.random.default_rng(seed).normal(size=(50, *blend.shape))
-    others[..., 2] = 1 - others[..., 0] - others[..., 1]
-    for other in [*others, *(np.tile(row, (len(matrices), 1)) for row in np.eye(3))]:
-        allowed = variance(other, matrices) + ridge * (other**2).sum(1)
-        assert (variance(blend, matrices) <= allowed * (1 + 1e-9)).all()
-
-
-@given(SEEDS)
-def test_blended_errors_have_equal_products_with_every_head(seed: int) -> None:
+def test_blended_errors_have_equal_products_with_every_head(seed):
     """At the minimum no weight can be moved from one head to another with gain: C·w is the same for all."""
     matrices = products(seed)
+    weights = head_weights("blend", matrices)
+    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-9)
     ridge = RIDGE * np.trace(matrices, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
-    gradient = np.einsum("tij,tj->ti", matrices + ridge, head_weights("blend", matrices))
+    gradient = np.einsum("tij,tj->ti", matrices + ridge, weights)
     np.testing.assert_allclose(gradient, np.tile(gradient[:, :1], 3), rtol=1e-6)
 
 
-def test_uncorrelated_heads_are_blended_by_their_inverse_errors() -> None:
+def test_uncorrelated_heads_are_blended_by_their_inverse_errors():
     errors = np.array([[1.0, 2.0, 4.0], [0.1, 0.1, 0.2]])
     matrices = errors[:, :, None] * np.eye(3)
     expected = np.array([[4, 2, 1], [2, 2, 1]]) / np.array([[7], [5]])
@@ -124,13 +107,13 @@ def test_uncorrelated_heads_are_blended_by_their_inverse_errors() -> None:
     np.testing.assert_allclose(head_weights("blend", matrices), expected, atol=2e-3)
 
 
-def test_heads_that_agree_entirely_have_equal_weights() -> None:
+def test_heads_that_agree_entirely_have_equal_weights():
     """Without the ridge there would be nothing to invert."""
     np.testing.assert_allclose(head_weights("blend", np.ones((2, 3, 3))), np.full((2, 3), 1 / 3))
 
 
 @given(SEEDS)
-def test_the_profile_picks_the_head_with_the_least_error(seed: int) -> None:
+def test_the_profile_picks_the_head_with_the_least_error(seed):
     """A head that is chosen by its name is picked everywhere."""
     matrices = products(seed)
     errors = np.diagonal(matrices, axis1=1, axis2=2)
@@ -155,5 +138,5 @@ SPOILED = np.where(np.arange(36).reshape(4, 3, 3) == 21, np.inf, products(0))
         (lambda: head_weights("vote", products(0)), "selection 'vote' is unknown; allowed: profile, blend, blend_dia"),
     ],
 )
-def test_what_has_no_meaning_is_refused(make: Callable[[], object], said: str) -> None:
+def test_what_has_no_meaning_is_refused(make, said):
     assert refusal(make).startswith(said)

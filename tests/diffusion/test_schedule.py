@@ -35,7 +35,7 @@ def test_alphas_cumprod_are_those_of_diffusers(scheduler, name, theirs, first, l
     torch.testing.assert_close(NoiseSchedule.named(name, timesteps).alphas_cumprod, expected, **FLOAT32)
 
 
-def test_linear_betas_run_from_1e_4_to_002_and_end_at_the_known_value() -> None:
+def test_linear_betas_run_from_1e_4_to_002_and_end_at_the_known_value():
     schedule = NoiseSchedule.linear(1000)
     assert schedule.betas[[0, -1]].tolist() == pytest.approx([1e-4, 0.02], rel=1e-12)
     log_product = math.fsum(math.log1p(-(1e-4 + (0.02 - 1e-4) * t / 999)) for t in range(1000))
@@ -44,7 +44,7 @@ def test_linear_betas_run_from_1e_4_to_002_and_end_at_the_known_value() -> None:
 
 
 @pytest.mark.parametrize("timesteps", [50, 1000])
-def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps: int) -> None:
+def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps):
     def f(t: int) -> float:
         return math.cos((t / timesteps + 0.008) / 1.008 * math.pi / 2) ** 2
 
@@ -56,7 +56,7 @@ def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps: int) -> None
 
 @settings(max_examples=60)
 @given(SCHEDULES)
-def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule: NoiseSchedule) -> None:
+def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule):
     assert schedule.alphas_cumprod.dtype == torch.float64
     torch.testing.assert_close(schedule.alpha**2 + schedule.sigma**2, torch.ones(schedule.timesteps).double())
     assert bool((schedule.alphas_cumprod.diff() < 0).all())
@@ -66,7 +66,7 @@ def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule: Nois
 
 @settings(max_examples=60)
 @given(SCHEDULES, st.data())
-def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule: NoiseSchedule, data: st.DataObject) -> None:
+def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule, data):
     t = data.draw(st.integers(0, schedule.timesteps - 1))
     alpha, sigma = schedule.alpha[t].item(), schedule.sigma[t].item()
     assert schedule.snr_db[t].item() == pytest.approx(20 * (math.log10(alpha) - math.log10(sigma)), abs=1e-6)
@@ -74,7 +74,7 @@ def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule: NoiseSchedul
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype: torch.dtype) -> None:
+def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype):
     schedule, t = NoiseSchedule.linear(100), torch.tensor([0, 99, 7])
     found = schedule.at(t, torch.zeros(3, 2, 4, 4, dtype=dtype))
     for column, table in zip(found, (schedule.alpha, schedule.sigma), strict=True):
@@ -90,12 +90,12 @@ def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype: torch.dtyp
         ("scaled_linear", 10, "schedule 'scaled_linear' with 10 timesteps has betas outside (0, 1)"),
     ],
 )
-def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complaint: str) -> None:
+def test_schedules_that_cannot_be_are_refused(name, timesteps, complaint):
     assert refusal(lambda: NoiseSchedule.named(name, timesteps)).startswith(complaint)
 
 
 @pytest.mark.parametrize("schedule", [Flow(50), NoiseSchedule.linear(50)], ids=lambda one: one.name)
-def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule: NoiseSchedule) -> None:
+def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule):
     """x_t = scale·x_{t−1} + √variance·ε has the signal and the noise of its timestep."""
     scale, added = schedule.forward_scale, schedule.forward_variance
     assert float(scale[0]) == pytest.approx(schedule.level(0).alpha)
@@ -104,7 +104,7 @@ def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule: Noise
     torch.testing.assert_close(scale[1:] ** 2 * schedule.noise_power[:-1] + added[1:], schedule.noise_power[1:])
 
 
-def test_only_what_preserves_variance_has_betas() -> None:
+def test_only_what_preserves_variance_has_betas():
     with pytest.raises(UserError, match=r"^schedule 'flow' has no betas, which are needed here: it does not preserve"):
         _ = Flow(50).betas
 
@@ -113,6 +113,6 @@ def test_only_what_preserves_variance_has_betas() -> None:
     ("alpha", "sigma"),
     [([0.9, 0.0], [0.1, 1.0]), ([0.9, 0.1], [0.0, 0.9]), ([0.5, 0.5], [0.5, 0.5]), ([0.1, 0.9], [0.9, 0.1])],
 )
-def test_tables_without_signal_or_noise_or_fall_are_refused(alpha: list[float], sigma: list[float]) -> None:
+def test_tables_without_signal_or_noise_or_fall_are_refused(alpha, sigma):
     with pytest.raises(UserError, match=r"^schedule 'odd': α and σ must be above 0, and α/σ must fall from timestep"):
         NoiseSchedule("odd", torch.tensor(alpha), torch.tensor(sigma))

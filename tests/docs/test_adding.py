@@ -32,7 +32,7 @@ OFTEN = {"add-a-sampler", "add-a-loss-weight", "add-a-stage"}
     [page if page.stem in OFTEN else pytest.param(page, marks=pytest.mark.thorough) for page in HOW_TO],
     ids=named,
 )
-def test_what_a_page_adds_works(page: Path, tmp_path: Path):
+def test_what_a_page_adds_works(page, tmp_path):
     project = copy_of_repository(tmp_path)
     for block in blocks(page, "bash", "diff", "python", "yaml"):
         STEPS[block.language](project, block)

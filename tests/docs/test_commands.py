@@ -12,9 +12,8 @@ from typing import Any
 from unittest.mock import patch
 
 import click
-import pytest
 from dvc.cli import parse_args
-from pages import ROOT, Block, each_block
+from pages import ROOT, each_block
 from snakemake.cli import get_argument_parser
 
 from unequal.cli.main import unequal
@@ -22,7 +21,7 @@ from unequal.settings.strict import read_yaml
 
 
 @each_block("bash")
-def test_commands_can_be_called(block: Block, monkeypatch: pytest.MonkeyPatch):
+def test_commands_can_be_called(block, monkeypatch):
     monkeypatch.chdir(ROOT)
     commands = [words for line in block.text.splitlines() for words in commands_of(line)]
     assert commands

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import ROOT, Block, blocks
+from pages import ROOT, blocks
 
 import unequal
 
@@ -15,7 +15,7 @@ SECTIONS = PAGE.read_text(encoding="utf-8").split("## Names")[1].split("\n### ")
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.id)
-def test_an_example_runs(block: Block):
+def test_an_example_runs(block):
     exec(compile(block.text, block.id, "exec"), {})
 
 
@@ -29,7 +29,7 @@ def names_in(section: str) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.splitlines()[0])
-def test_a_name_that_is_listed_has_an_example(section: str):
+def test_a_name_that_is_listed_has_an_example(section):
     listed, used = names_in(section)
     assert listed - used == set()
     assert listed

@@ -1,18 +1,15 @@
 """Files and settings that pages name exist. The site's build checks links."""
 
 import re
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
-from pages import PAGES, README, ROOT, code_words, each_page, links, named
+from pages import PAGES, ROOT, code_words, each_page, links, named
 
 from benchmarks.table import table
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, sections_in
 
-#: Characters of README.md at most: what a newcomer reads in one go.
-README_CHARACTERS = 10_000
 #: Folders whose files are in git.
 FOLDERS = ("benchmarks", "docs", "presets", "profiles", "stages", "studies", "tests", "unequal")
 
@@ -24,14 +21,14 @@ def test_every_page_is_listed_in_the_index():
 
 
 @each_page
-def test_files_that_are_named_exist(page: Path):
+def test_files_that_are_named_exist(page):
     named_files = [word for word in code_words(page) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]*", word)]
     places = (ROOT, page.parent)  # a study names its own files from its folder on
     assert [name for name in named_files if not any((place / name).exists() for place in places)] == []
 
 
 @each_page
-def test_settings_that_are_named_exist(page: Path):
+def test_settings_that_are_named_exist(page):
     keys = [word for word in code_words(page) if re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)+", word)]
     sections = [key for key in keys if key.split(".")[0] in Params.model_fields]
     assert [key for key in sections if not known(key.split("."), Params)] == []
@@ -52,11 +49,10 @@ def known(parts: list[str], *annotations: Any) -> bool:
 
 
 @pytest.mark.parametrize("section", read_yaml(ROOT / "params.yaml"))
-def test_every_section_of_params_is_described(section: str):
+def test_every_section_of_params_is_described(section):
     assert f"\n| `{section}` |" in (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 
 
-def test_readme_is_short_and_pages_show_the_recorded_benchmarks():
-    assert len(README.read_text(encoding="utf-8")) <= README_CHARACTERS
+def test_a_page_shows_the_recorded_benchmarks():
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
     assert table("cpu", ROOT / "benchmarks") in page, "run: python -m benchmarks --table"

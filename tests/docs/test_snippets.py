@@ -2,19 +2,17 @@
 
 import ast
 import importlib
-from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from graph import model_of_file
-from pages import ROOT, Block, each_block
+from pages import ROOT, each_block
 
 from unequal.settings.strict import read_yaml
 
 
 @each_block("yaml")
-def test_settings_can_be_written_so(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_settings_can_be_written_so(block, tmp_path, monkeypatch):
     assert block.title, "name the file that the block belongs to"
     file = ROOT / block.title
     changes = yaml.safe_load(block.text)
@@ -37,7 +35,7 @@ def merged(settings: Any, changes: Any) -> Any:
 
 
 @each_block("python")
-def test_code_imports_what_there_is(block: Block):
+def test_code_imports_what_there_is(block):
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module(str(node.module))

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs/take-away.md"
 ROWS = re.findall(r"^\| `(\w+: \{.*?\})` \| `(.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_the_last_example_runs() -> None:
+def test_the_last_example_runs():
     *_, last = blocks(PAGE, "python")
     names: dict[str, Any] = {}
     exec(compile(last.text, last.id, "exec"), names)
@@ -25,7 +25,7 @@ def test_the_last_example_runs() -> None:
 
 
 @pytest.mark.parametrize(("setting", "code"), ROWS, ids=lambda text: text[:20])
-def test_a_setting_has_its_words_in_the_library(setting: str, code: str) -> None:
+def test_a_setting_has_its_words_in_the_library(setting, code):
     ((section, values),) = yaml.safe_load(setting).items()
     sections: list[type[Strict]] = (
         [Sampling] if section == "sampling" else [*sections_in(Recipe.model_fields[section].annotation)]

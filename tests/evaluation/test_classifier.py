@@ -1,7 +1,6 @@
 """The classifier learns what can be learned, and is the same after saving."""
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,14 +33,14 @@ def trained(prepared: PreparedData, seed: int = 0, budget: int = 320) -> Classif
     return net
 
 
-def test_it_learns_two_classes_and_accuracy_is_the_share_of_right_answers(prepared: PreparedData) -> None:
+def test_it_learns_two_classes_and_accuracy_is_the_share_of_right_answers(prepared):
     net, labels = trained(prepared), np.asarray(prepared.labels)
     assert accuracy(net, prepared.holdout, labels[36:]) == 1
     assert accuracy(net, prepared.train, 1 - labels[:36]) == 0
     assert accuracy(net, prepared.train, np.where(np.arange(36) < 9, labels[:36], 1 - labels[:36])) == 0.25
 
 
-def test_without_labels_it_learns_quarter_turns() -> None:
+def test_without_labels_it_learns_quarter_turns():
     generator = np.random.default_rng(0)
     images = np.zeros((48, 1, 8, 8), np.uint8)
     images[:, :, :4] = generator.integers(128, 256, size=(48, 1, 4, 8))  # bright above
@@ -53,14 +52,14 @@ def test_without_labels_it_learns_quarter_turns() -> None:
     assert turned[0, :, :4].min() >= 128 and turned[0, :, 4:].max() == 0
 
 
-def test_training_follows_its_seed(prepared: PreparedData) -> None:
+def test_training_follows_its_seed(prepared):
     one, again, other = (trained(prepared, seed, budget=32).body[0].weight for seed in (0, 0, 1))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
 
 
 @pytest.mark.parametrize(("channels", "size", "classes"), [(1, 8, 10), (3, 32, 4), (1, 16, 2)])
-def test_the_file_holds_all_that_is_needed(tmp_path: Path, channels: int, size: int, classes: int) -> None:
+def test_the_file_holds_all_that_is_needed(tmp_path, channels, size, classes):
     net = fresh(channels, size, 6, classes)
     save_classifier(tmp_path / "a.safetensors", net)
     loaded = load_classifier(tmp_path / "a.safetensors", size)
@@ -70,7 +69,7 @@ def test_the_file_holds_all_that_is_needed(tmp_path: Path, channels: int, size: 
     assert not any(parameter.requires_grad for parameter in loaded.parameters())
 
 
-def test_normalised_features_have_a_mean_square_of_one_and_classify_equally(tmp_path: Path, prepared: PreparedData):
+def test_normalised_features_have_a_mean_square_of_one_and_classify_equally(tmp_path, prepared):
     net, images = trained(prepared), torch.from_numpy(np.array(prepared.train))
     before = net(images)
     for _ in range(2):
@@ -82,7 +81,7 @@ def test_normalised_features_have_a_mean_square_of_one_and_classify_equally(tmp_
 
 
 @pytest.mark.parametrize("weight", [0.0, float("nan")])
-def test_features_that_have_no_scale(weight: float) -> None:
+def test_features_that_have_no_scale(weight):
     net = Classifier(1, 8, 4, 2)
     net.body[8].weight.data.fill_(weight)
     net.body[8].bias.data.fill_(0.0)
@@ -105,7 +104,7 @@ def test_features_that_have_no_scale(weight: float) -> None:
         (100, None, False),
     ],
 )
-def test_features_that_tell_nothing_are_refused(right: int, labels: list[int] | None, refused: bool) -> None:
+def test_features_that_tell_nothing_are_refused(right, labels, refused):
     images = 60 if labels is None else len(labels)
     share = right / (4 * images if labels is None else images)
     call = partial(check_accuracy, share, images, labels and np.array(labels))

@@ -84,7 +84,7 @@ def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_imag
 
 
 @pytest.mark.parametrize("size", [32, 500])
-def test_images_come_to_it_as_pillow_makes_them_larger_or_smaller(size: int) -> None:
+def test_images_come_to_it_as_pillow_makes_them_larger_or_smaller(size):
     """dgm-eval resizes by Pillow, which rounds to 8 bits twice, and cuts what these pale pictures do not have."""
     image = 96 + pictures(1, 0, size=size, brightest=64)[0]
     resized = Image.fromarray(image.transpose(1, 2, 0)).resize((224, 224), Image.Resampling.BICUBIC)
@@ -99,7 +99,7 @@ def built(folder: Path, **changes: Any) -> BuiltExtractor:
     return BuiltExtractor.load(folder)
 
 
-def test_grey_images_are_seen_in_three_channels(tmp_path: Path) -> None:
+def test_grey_images_are_seen_in_three_channels(tmp_path):
     write_dinov2(tmp_path / DINOV2)
     extractor, grey = built(tmp_path), pictures(3, 0, channels=1)
     network = network_of(extractor, 32, CPU)
@@ -107,7 +107,7 @@ def test_grey_images_are_seen_in_three_channels(tmp_path: Path) -> None:
     np.testing.assert_allclose(features_of(grey, network, extractor, CPU), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_weights_that_were_altered_are_refused(tmp_path: Path) -> None:
+def test_weights_that_were_altered_are_refused(tmp_path):
     write_dinov2(tmp_path / DINOV2)
     extractor, config = built(tmp_path), tmp_path / DINOV2 / CONFIG
     write_json(config, read_json(config) | {"layer_norm_eps": 1.0})
@@ -118,14 +118,14 @@ def test_weights_that_were_altered_are_refused(tmp_path: Path) -> None:
     assert f"{FACTS}: weights 'None'; build the extractor again" in refusal(built, tmp_path, weights=None)
 
 
-def test_no_kernel_that_a_folder_names_is_fetched(tmp_path: Path) -> None:
+def test_no_kernel_that_a_folder_names_is_fetched(tmp_path):
     write_dinov2(tmp_path)
     config = read_json(tmp_path / CONFIG)
     write_json(tmp_path / CONFIG, config | {"attn_implementation": "nobody/a-kernel", "auto_map": {"AutoModel": "a.b"}})
     assert dinov2_of(tmp_path, "here").network.config._attn_implementation == "sdpa"
 
 
-def test_transformers_is_missed_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transformers_is_missed_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     line = r"^unequal\.evaluation\.dinov2 needs what is not installed \(transformers\): pip install 'unequal\[profile\]"
     with pytest.raises(MissingExtra, match=line):

@@ -26,7 +26,7 @@ def drawn(count: int, size: int, seed: int, shift: float = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("device", [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("count", "size"), [(400, 96), (60, 96)], ids=["regular", "singular"])
-def test_the_scores_are_those_of_torch_fidelity(device: torch.device, count: int, size: int) -> None:
+def test_the_scores_are_those_of_torch_fidelity(device, count, size):
     ours, real = drawn(count, size, 0), drawn(count + 30, size, 1, 0.2)
     doubles = [torch.from_numpy(one).double() for one in (ours, real)]
     fid = fid_statistics_to_metric(*map(fid_features_to_statistics, doubles), verbose=False)
@@ -39,7 +39,7 @@ def test_the_scores_are_those_of_torch_fidelity(device: torch.device, count: int
     assert 0 < recall < precision < 1
 
 
-def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_bias() -> None:
+def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_bias():
     """(d + d·(d + 1)/4)/n in the first order of 1/n: d for the mean, the rest for the covariance."""
     count, size = 1000, 64
     bias = (size + size * (size + 1) / 4) / count
@@ -49,7 +49,7 @@ def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_
     assert np.mean([frechet_distance(one, known, CPU) for one in drawn]) == pytest.approx(bias, rel=0.05)
 
 
-def test_statistics_are_those_of_numpy() -> None:
+def test_statistics_are_those_of_numpy():
     features = drawn(ROWS + 7, 24, 0)
     found = Features.of(features, CPU)
     np.testing.assert_allclose(found.mean, features.astype(np.float64).mean(0), rtol=1e-12)
@@ -65,7 +65,7 @@ def shares(ours: np.ndarray, real: np.ndarray, neighbourhood: int) -> tuple[floa
 
 
 @pytest.mark.parametrize("neighbourhood", [2, 20])
-def test_parts_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, neighbourhood: int) -> None:
+def test_parts_together_are_the_whole(monkeypatch, neighbourhood):
     """Also where a part has fewer features than a neighbourhood."""
     ours, real = drawn(75, 3, 0), drawn(100, 3, 1, 0.2)
     whole = kernel_distance(ours, real, 60, CPU)
@@ -87,7 +87,7 @@ class Largest(TorchDispatchMode):
         return returned
 
 
-def test_no_tensor_grows_with_the_square_of_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tensor_grows_with_the_square_of_the_images(monkeypatch):
     """Nor is one as large as all features in float64."""
     tile, rows, size = 64, 128, 16
     monkeypatch.setattr(distances, "TILE", tile)

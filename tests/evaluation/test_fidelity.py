@@ -40,7 +40,7 @@ def classifier() -> Classifier:
 
 
 @pytest.fixture
-def extractor(tmp_path: Path) -> BuiltExtractor:
+def extractor(tmp_path):
     save_classifier(tmp_path / WEIGHTS, classifier())
     digest = content_hash(tmp_path / WEIGHTS)
     facts = {"kind": "classifier", "features": FEATURES, "weights": WEIGHTS, "weights_sha256": digest}
@@ -89,7 +89,7 @@ def test_precision_and_recall_are_shares_within_the_other_sets_neighbourhoods(ex
     assert 0 < found.recall < found.precision < 1 or neighbourhood != 3
 
 
-def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor) -> None:
+def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor):
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     found = score(images, reference, extractor, CPU, kid_subset=60)
     x, y = features_of(images), features_of(reference)
@@ -101,7 +101,7 @@ def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor
     assert found.kid_std == pytest.approx(0, abs=1e-6)
 
 
-def test_the_reference_is_stored_and_used_again(extractor: BuiltExtractor, tmp_path: Path) -> None:
+def test_the_reference_is_stored_and_used_again(extractor, tmp_path):
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     cache = (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
@@ -112,7 +112,7 @@ def test_the_reference_is_stored_and_used_again(extractor: BuiltExtractor, tmp_p
     assert score(images, reference, extractor, CPU, 30) == first
 
 
-def test_references_used_last_stay_stored(extractor: BuiltExtractor, tmp_path: Path) -> None:
+def test_references_used_last_stay_stored(extractor, tmp_path):
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     for number in range(REFERENCES):
         score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", str(number)))
@@ -147,7 +147,7 @@ def test_sets_that_have_no_scores_are_refused(extractor, samples, reference, cho
     assert refusal(score, *sets, extractor, CPU, **({"kid_subset": 5} | chosen)).startswith(expected)
 
 
-def test_equal_images_have_a_distance(extractor: BuiltExtractor) -> None:
+def test_equal_images_have_a_distance(extractor):
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
     same = score(alike, alike, extractor, CPU, kid_subset=5)
     assert dataclasses.astuple(same) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0, 1.0), abs=1e-9)
@@ -178,13 +178,13 @@ def rewrite(folder: Path, change: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.usefixtures("extractor")
 @pytest.mark.parametrize("spoiled", BUILT)
-def test_a_spoiled_extractor_is_refused(tmp_path: Path, spoiled: str) -> None:
+def test_a_spoiled_extractor_is_refused(tmp_path, spoiled):
     spoil, said = BUILT[spoiled]
     spoil(tmp_path)
     assert said in refusal(BuiltExtractor.load, tmp_path)
 
 
-def test_spread_over_seeds() -> None:
+def test_spread_over_seeds():
     rows = [(1.0, 2.0, 0.1, 9.0, 0.5, 0.0), (3.0, 4.0, 0.1, 9.0, 0.5, 0.2), (2.0, 6.0, 0.4, 9.0, 0.5, 0.4)]
     found = spread([Scores(*row) for row in rows])
     means = {"fid_mean": 2.0, "fid_half_mean": 4.0, "kid_mean": 0.2, "precision_mean": 0.5, "recall_mean": 0.2}
@@ -194,7 +194,7 @@ def test_spread_over_seeds() -> None:
 
 
 @pytest.fixture(scope="module")
-def random_inception() -> inception.FeatureExtractorInceptionV3:
+def random_inception():
     """torch-fidelity's network without the weights that it would download."""
     with pytest.MonkeyPatch.context() as monkeypatch, torch.random.fork_rng():
         monkeypatch.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
@@ -208,7 +208,7 @@ def random_inception() -> inception.FeatureExtractorInceptionV3:
 
 
 @pytest.mark.slow
-def test_inception_from_a_file_of_weights(tmp_path: Path, random_inception: inception.FeatureExtractorInceptionV3):
+def test_inception_from_a_file_of_weights(tmp_path, random_inception):
     net, path = random_inception, tmp_path / INCEPTION
     torch.save(net.state_dict(), tmp_path / "weights.pth")
     copy_tensors(tmp_path / "weights.pth", path)
@@ -228,11 +228,11 @@ def test_inception_from_a_file_of_weights(tmp_path: Path, random_inception: ince
     assert f"{INCEPTION}: altered or cut short" in refusal(BuiltExtractor.load, tmp_path)
 
 
-def test_weights_of_another_network() -> None:
+def test_weights_of_another_network():
     assert "not those of torch-fidelity's Inception" in refusal(inception_of, {"fc.weight": torch.zeros(1)})
 
 
-def test_no_code_comes_with_weights(tmp_path: Path) -> None:
+def test_no_code_comes_with_weights(tmp_path):
     """The file of the settings and the artifact are both loaded without code."""
     mark = tmp_path / "mark"
     torch.save({"fc.weight": Trap(mark)}, tmp_path / "weights.pth")
@@ -247,7 +247,7 @@ def test_no_code_comes_with_weights(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_code_comes_with_a_download(tmp_path, monkeypatch):
     """A folder of downloads may be shared as well."""
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     (tmp_path / "checkpoints").mkdir()
@@ -266,7 +266,7 @@ def flipped(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x", flipped]
 )
-def test_damaged_features_are_made_again(extractor: BuiltExtractor, tmp_path: Path, damage: Callable[[bytes], bytes]):
+def test_damaged_features_are_made_again(extractor, tmp_path, damage):
     images, reference, cache = pictures(60, 0, 160), pictures(60, 1), (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
     (file,) = cache[0].iterdir()
@@ -276,7 +276,7 @@ def test_damaged_features_are_made_again(extractor: BuiltExtractor, tmp_path: Pa
     assert file.read_bytes() == whole
 
 
-def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) -> None:
+def test_no_code_comes_with_features(extractor, tmp_path):
     mark = tmp_path / "mark"
     score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
     content = np.array([Trap(mark)], dtype=object)
@@ -287,7 +287,7 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("scale", [float("inf"), 1e20])
-def test_features_that_are_no_numbers_or_whose_squares_are_none(extractor: BuiltExtractor, scale: float) -> None:
+def test_features_that_are_no_numbers_or_whose_squares_are_none(extractor, scale):
     net = classifier()
     net.scale.fill_(scale)
     save_classifier(Path(extractor.weights or ""), net)

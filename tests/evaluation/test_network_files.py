@@ -1,10 +1,8 @@
 """Weights that would have to be downloaded from a host that cannot be reached are missed before a training."""
 
 import socket
-from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from graph import ROOT
 from one_line import refusal
@@ -17,7 +15,7 @@ INCEPTION = {"kind": "inception", "weights": None, "features": 2048, "images": 8
 EDITS: dict[str, Any] = {"extractor": INCEPTION, "evaluation.allow_singular": True}
 
 
-def test_inception_is_at_hand_or_its_host_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inception_is_at_hand_or_its_host_answers(tmp_path, monkeypatch):
     def unreachable(*_: Any) -> None:
         raise OSError("Network is unreachable")
 

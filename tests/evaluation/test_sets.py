@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.data.prepared import PreparedData
 from unequal.evaluation.sets import ImageSet, Reference, noise
 from unequal.randomness import numpy_generator
 
@@ -16,7 +15,7 @@ SHAPE = (3, 4, 4)
 
 
 @given(st.lists(st.integers(0, 20), max_size=8), st.integers(1, 15))
-def test_batches_hold_the_parts_end_to_end(lengths: list[int], size: int) -> None:
+def test_batches_hold_the_parts_end_to_end(lengths, size):
     images = np.random.default_rng(0).integers(0, 256, (sum(lengths), 1, 2, 2), dtype=np.uint8)
     found = list(ImageSet(len(images), lambda: np.split(images, np.cumsum(lengths))).batches(size))
     assert np.array_equal(np.concatenate([images[:0], *found]), images)
@@ -24,7 +23,7 @@ def test_batches_hold_the_parts_end_to_end(lengths: list[int], size: int) -> Non
     assert all(1 <= len(batch) <= size for batch in found)
 
 
-def test_the_first_images_take_no_more_parts_than_needed() -> None:
+def test_the_first_images_take_no_more_parts_than_needed():
     def parts() -> Iterator[np.ndarray]:
         yield from (np.full((4, 1, 2, 2), value, np.uint8) for value in (1, 2))
         raise AssertionError("read on")
@@ -33,7 +32,7 @@ def test_the_first_images_take_no_more_parts_than_needed() -> None:
     assert len(ImageSet.of(np.zeros((3, 1, 2, 2), np.uint8)).first(5)) == 3
 
 
-def test_noise_is_that_of_one_draw() -> None:
+def test_noise_is_that_of_one_draw():
     images = noise(150, SHAPE, partial(numpy_generator, 7, 8))
     whole = np.clip(numpy_generator(7, 8).normal(127.5, 127.5, (150, *SHAPE)), 0, 255).astype(np.uint8)
     for _ in range(2):
@@ -41,7 +40,7 @@ def test_noise_is_that_of_one_draw() -> None:
     assert len(images) == 150
 
 
-def test_noise_of_many_images_takes_the_memory_of_a_few() -> None:
+def test_noise_of_many_images_takes_the_memory_of_a_few():
     images = noise(640, (3, 32, 32), partial(numpy_generator, 0, 0))
     tracemalloc.start()
     try:
@@ -54,7 +53,7 @@ def test_noise_of_many_images_takes_the_memory_of_a_few() -> None:
     assert peak < 5e6
 
 
-def test_choice_and_report_share_no_image(prepared: PreparedData) -> None:
+def test_choice_and_report_share_no_image(prepared):
     choice, report = (Reference.of(prepared, half) for half in ("holdout_choice", "holdout_report"))
     first, second = ({one.tobytes() for one in half.images} for half in (choice, report))
     assert len(choice.images) + len(report.images) == len(prepared.holdout)

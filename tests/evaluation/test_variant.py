@@ -69,7 +69,7 @@ def extractor_of(**changes: Any) -> BuiltExtractor:
 
 
 @pytest.mark.parametrize(("against", "said"), [("train", "its first 36 images"), ("holdout", "its last 12 images")])
-def test_the_images_that_samples_are_compared_with_are_named(prepared: PreparedData, against: Against, said: str):
+def test_the_images_that_samples_are_compared_with_are_named(prepared, against, said):
     reference = Reference.of(prepared, against)
     border = prepared.facts["split"]["train"][1]
     expected = prepared.images[:border] if against == "train" else prepared.images[border:]

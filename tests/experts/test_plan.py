@@ -1,16 +1,14 @@
 """A plan carried out: groups within their limits, from the base or from scratch, and going on where it was stopped."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import small_inputs
 from here import Here
 from one_line import refusal
 from tensors import equal
 
-from unequal.data.prepared import PreparedData
 from unequal.experts import plan as plans
 from unequal.experts.plan import ExpertsJob, carry_out, totals, train_expert
 from unequal.models.backbones.backbone import count_cost
@@ -19,21 +17,13 @@ from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.groups import Plan
-from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
 
 T = 50
-RECIPE: dict[str, Any] = {
-    "images": 32,
-    "prediction": "epsilon",
-    "sampler": {"density": "slot"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
+RECIPE = small_inputs.RECIPE | {"sampler": {"density": "slot"}}
 TAYLOR = {"method": "taylor", "timesteps": "group", "images": 4}
-PROXY = {"method": "proxy", "decider": {"kind": "tpe"}, "ranking": TAYLOR, "start": [{"method": "magnitude"}]}
-PROXY |= {"rounds": 1, "candidates": 2, "images": 4, "finetuning": None}
+PROXY = small_inputs.PROXY | {"ranking": TAYLOR, "start": [{"method": "magnitude"}]}
 SNR = {"kind": "snr", "count": 2, "min_ratio": 0.5}
 WHOLE = {"kind": "whole", "ratio": 0.7}
 
@@ -44,7 +34,7 @@ def plan(**choices: Any) -> Plan:
 
 
 @pytest.fixture
-def base(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> Path:
+def base(tmp_path, tiny_net, make_record):
     net = tiny_net()
     record = make_record(net, name="base", images_seen=8000, training_flops=24000 * count_cost(net).macs)
     save_model(tmp_path / "base", net, record)
@@ -52,7 +42,7 @@ def base(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> Path:
 
 
 @pytest.fixture
-def make(base: Path, prepared: PreparedData, training_settings: Callable) -> Callable:
+def make(base, prepared, training_settings):
     def build(excess: np.ndarray | None = None, **choices: Any) -> ExpertsJob:
         return ExpertsJob(plan(**choices), "study/plan/seed_3", base, prepared, training_settings(), 3, excess)
 
@@ -60,7 +50,7 @@ def make(base: Path, prepared: PreparedData, training_settings: Callable) -> Cal
 
 
 @pytest.fixture
-def place(tmp_path: Path, runtime: Runtime) -> Here:
+def place(tmp_path, runtime):
     return Here(tmp_path, runtime)
 
 
@@ -81,14 +71,14 @@ def test_every_group_gets_a_model_within_its_limit(pruning, make, place, base):
         assert load_removals(model) is not None
 
 
-def test_one_group_of_all_timesteps_keeps_its_share(make: Callable, place: Here, base: Path) -> None:
+def test_one_group_of_all_timesteps_keeps_its_share(make, place, base):
     (model,), (figures,) = carry_out(place, make(groups=WHOLE))
     assert (figures["first"], figures["last"]) == (0, T - 1)
     assert 0.97 * 0.7 <= figures["macs"] / load_record(base).macs <= 0.7
     assert Ensemble.load(model).record.groups == 1
 
 
-def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: Here) -> None:
+def test_groups_of_equal_excess_take_the_measured_loss(make, place):
     excess = np.repeat([3.0, 1.0], [10, 40])  # sums 30 and 40: half of 70 is reached within t = 15
     groups = {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}
     _, figures = carry_out(place, make(excess, groups=groups, pruning=None))
@@ -96,7 +86,7 @@ def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: He
     assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
 
 
-def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Here, base: Path) -> None:
+def test_from_scratch_nothing_of_the_base_is_left(make, place, base):
     models, figures = carry_out(place, make(start="scratch"))
     pruned = [load_any_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
     for model, before in zip(models, pruned, strict=True):
@@ -109,7 +99,7 @@ def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Here, b
     assert totals(figures)["images"] == 32
 
 
-def test_from_scratch_at_equal_compute(make: Callable, place: Here, base: Path) -> None:
+def test_from_scratch_at_equal_compute(make, place, base):
     """Each group has its recipe's images, and half of the base's 24,000 forward passes, three an image."""
     whole = load_record(base).macs
     small = RECIPE | {"images": 8}
@@ -120,7 +110,7 @@ def test_from_scratch_at_equal_compute(make: Callable, place: Here, base: Path) 
     assert figures[0]["images_seen"] > figures[1]["images_seen"] > 40
 
 
-def test_the_memory_bank_lies_with_the_model(make: Callable, place: Here) -> None:
+def test_the_memory_bank_lies_with_the_model(make, place):
     models, figures = carry_out(place, make(pruning=PROXY))
     candidates = read_bank(models[0] / "memory_bank.jsonl")
     assert [one.loss for one in candidates] == [one["loss"] for one in figures[0]["pruning"]["bank"]]
@@ -139,7 +129,7 @@ GAIN = {
 
 
 @pytest.fixture
-def asked_of_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def asked_of_training(monkeypatch):
     real, calls = plans.train_expert, []
 
     def remembered(place: Any, *asked: Any, **choices: Any) -> Any:
@@ -190,7 +180,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_equal(make, place, runtime, tm
     assert [load_record(model) for model in models] == [load_record(model) for model in whole]
 
 
-def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Here, base: Path, tmp_path: Path):
+def test_a_group_that_training_spoils_keeps_the_base(make, place, base, tmp_path):
     wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 10.0}}
     models, figures = carry_out(place, make(pruning=None, recipe=wild, keep_base=True, holdout_images=6))
     whole, known = load_any_model(base)
@@ -206,14 +196,14 @@ def test_a_group_that_training_spoils_keeps_the_base(make: Callable, place: Here
     Ensemble.load(tmp_path)
 
 
-def test_images_in_proportion_to_timesteps(make: Callable, place: Here) -> None:
+def test_images_in_proportion_to_timesteps(make, place):
     _, figures = carry_out(place, make(allocation={"kind": "timesteps"}, pruning=None, recipe=RECIPE | {"images": 100}))
     for row in figures:
         expected = 100 * (row["last"] - row["first"] + 1) / T
         assert expected <= row["images_seen"] < expected + 4  # whole batches
 
 
-def test_interleaved_groups_are_sampled_by_remainder(make: Callable, place: Here, tmp_path: Path) -> None:
+def test_interleaved_groups_are_sampled_by_remainder(make, place, tmp_path):
     models, figures = carry_out(place, make(groups={"kind": "interleaved", "count": 3}, pruning=None))
     assert [(one["first"], one["last"], one["stride"]) for one in figures] == [(0, 48, 3), (1, 49, 3), (2, 47, 3)]
     assert totals(figures)["images"] == 8000 + 3 * 12  # 32 images in thirds, in batches of four
@@ -234,11 +224,11 @@ def test_a_plan_may_start_from_a_snapshot_of_the_base(make, place, base, tiny_ne
     assert said.startswith("from_images: 2000; ") and said.endswith("base has snapshots after [3001] images")
 
 
-def test_a_limit_out_of_reach_is_refused(make: Callable, place: Here) -> None:
+def test_a_limit_out_of_reach_is_refused(make, place):
     assert "is out of reach" in refusal(carry_out, place, make(groups=WHOLE | {"ratio": 0.01}))
 
 
-def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
+def test_totals_are_means_over_timesteps_and_sums_over_groups():
     facts = {"stride": 1, "inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0}
     small = {"first": 0, "last": 9, "limit_ratio": 0.5, "macs": 10, "parameters": 4, "images_seen": 3}
     large = {"first": 10, "last": 39, "limit_ratio": 1.0, "macs": 30, "parameters": 8, "images_seen": 3}

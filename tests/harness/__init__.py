@@ -1,1 +1,1 @@
-"""Running the project as its user does: copies, warm starts, kills, a tracking server, planted faults."""
+"""Running the project as its user does: copies, warm starts, a tracking server, planted faults."""

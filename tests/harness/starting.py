@@ -2,19 +2,15 @@
 
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
-
-import psutil
 
 from harness.projects import environment_of
 from harness.warm_python import ask
@@ -22,21 +18,6 @@ from harness.warm_python import ask
 HERE, SOCKET = Path(__file__).parent, "socket"
 #: No tracking server at all: nothing is waited for.
 NOBODY = "nobody://"
-
-
-class Running(Protocol):
-    """A process that has been started."""
-
-    @property
-    def pid(self) -> int: ...
-    def ended(self, seconds: float) -> int | None:
-        """Its status once it has ended, negative for a signal; None if it runs on after so many seconds."""
-
-
-class Starter(Protocol):
-    """A way to start a command, `python -m <module> …`."""
-
-    def start(self, words: Sequence[str]) -> Running: ...
 
 
 @dataclass(frozen=True)
@@ -50,6 +31,7 @@ class Command:
         return self.process.pid
 
     def ended(self, seconds: float) -> int | None:
+        """Its status once it has ended, negative for a signal; None if it runs on after so many seconds."""
         with suppress(subprocess.TimeoutExpired):
             return self.process.wait(seconds)
         return None
@@ -93,7 +75,7 @@ class WarmProcess:
 
 @dataclass(frozen=True)
 class Warm:
-    """Starts commands of a project out of the warm process that has this folder; see `warm`."""
+    """Starts commands of a project out of the warm process that has this folder."""
 
     project: Path
     place: Path
@@ -105,19 +87,6 @@ class Warm:
             streams = (null.fileno(), log.fileno(), log.fileno())
             answers = ask(str(self.place / SOCKET), words[1:], str(self.project), environment, streams)
         return WarmProcess(int(line_of(answers)), answers)
-
-
-@contextmanager
-def warm() -> Iterator[Path]:
-    """A warm process for the length of the block; see `start_warm`."""
-    folder, process = start_warm()
-    try:
-        yield folder
-    finally:
-        for one in (*psutil.Process(process.pid).children(recursive=True), process):
-            one.kill()
-        process.wait()
-        shutil.rmtree(folder)
 
 
 def start_warm(watched: int | None = None) -> tuple[Path, subprocess.Popen[bytes]]:

@@ -1,4 +1,4 @@
-"""Stages of a project, and what each of them has made, saved on its way, or begun to write."""
+"""Stages of a project, and what each of them has made or saved on its way."""
 
 import csv
 import hashlib
@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import networkx as nx
 from dvc.repo import Repo
 
 from unequal.files import files_below
-from unequal.pipeline.workdirs import OUTPUTS
 from unequal.pruning.bank import STATE
 from unequal.saved import read_facts, saved_or_none
 from unequal.training.checkpoint import previous_path
@@ -22,10 +20,6 @@ from unequal.training.loop import CHECKPOINT
 
 #: Measured in seconds, and so another one in every run.
 SPEED = {"images_per_second", "mfu"}
-
-
-class Unexpected(Exception):
-    """A stage ended otherwise than it was made to, or did not take up its state."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +68,10 @@ def clear(project: Path, stage: Stage) -> None:
 
 def saved(project: Path, stage: Stage) -> int:
     """Count the saved progress of a running or killed stage: steps of a training, finished parts, candidates tried."""
-    if len(folders := works(project, stage)) > 1:
-        raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
-    return sum(map(saved_in, folders))
-
-
-def works(project: Path, stage: Stage) -> list[Path]:
-    """The work directories of a stage."""
     program, options = stage.name.partition("@")[0], stage.words[4::2]
-    return [*(project / "work").glob("-".join((program, *options, "*/")))]
+    folders = [*(project / "work").glob("-".join((program, *options, "*/")))]
+    assert len(folders) <= 1, f"two states of one stage: {folders}"
+    return sum(map(saved_in, folders))
 
 
 def saved_in(work: Path) -> int:
@@ -95,17 +84,3 @@ def steps_in(checkpoint: Path) -> int:
     """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
     states = (saved_or_none(path) for path in (checkpoint, previous_path(checkpoint)))
     return next((int(state.facts["step"]) for state in states if state is not None), 0)
-
-
-def leaving(project: Path, stage: Stage, since: float = 0.0) -> bool:
-    """Return True where a stage has begun to write its outputs since a moment, in seconds."""
-    written = [project / output for output in stage.outputs]
-    times = map(written_at, (*written, *(work / OUTPUTS for work in works(project, stage))))
-    return any(since <= time for time in times if time is not None)
-
-
-def written_at(path: Path) -> float | None:
-    """When something was last written there, in seconds; None where nothing is."""
-    with suppress(FileNotFoundError):
-        return path.stat().st_mtime
-    return None

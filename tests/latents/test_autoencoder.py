@@ -16,7 +16,7 @@ from pickles import Trap
 from safetensors.torch import load_file, save_file
 from specs import autoencoder_of
 
-from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
+from unequal.data.prepared import tensor_of, to_model_range, to_uint8
 from unequal.latents.autoencoder import (
     Autoencoder,
     Net,
@@ -65,7 +65,7 @@ def test_latents_are_the_mean_of_the_posterior_shifted_and_scaled_and_decoding_u
 
 
 @pytest.mark.parametrize("net", [kl(), vq()])
-def test_layers_in_bf16_give_float32_within_its_precision(net: Net) -> None:
+def test_layers_in_bf16_give_float32_within_its_precision(net):
     exact, rounded = Autoencoder(net, 8), Autoencoder(net, 8, "bf16")
     z = exact.encode(IMAGES)
     for whole, quick in [(z, rounded.encode(IMAGES)), (exact.decode(z), rounded.decode(z))]:
@@ -74,7 +74,7 @@ def test_layers_in_bf16_give_float32_within_its_precision(net: Net) -> None:
         assert 0 < float((quick - whole).abs().max()) < 2**-4 * float(whole.abs().max())
 
 
-def test_codes_are_quantised_by_the_decoder_alone() -> None:
+def test_codes_are_quantised_by_the_decoder_alone():
     """Diffusion works in continuous latents; what it makes of them is brought to the nearest codes."""
     net = vq()
     autoencoder = Autoencoder(net, 2)
@@ -86,7 +86,7 @@ def test_codes_are_quantised_by_the_decoder_alone() -> None:
     assert latent_shape(vq(vq_embed_dim=3), 8, 3, "it") == (3, 4, 4)
 
 
-def test_a_reconstruction_is_what_decoding_leaves_in_256_values() -> None:
+def test_a_reconstruction_is_what_decoding_leaves_in_256_values():
     autoencoder = Autoencoder(kl(), 2)
     found = autoencoder.reconstruct(IMAGES)
     assert found.dtype == torch.uint8
@@ -94,7 +94,7 @@ def test_a_reconstruction_is_what_decoding_leaves_in_256_values() -> None:
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, part: str) -> None:
+def test_weights_that_are_no_numbers_are_refused(tmp_path, part):
     net = kl()
     with torch.no_grad():
         getattr(net, part).conv_out.bias[0] = float("nan")
@@ -105,7 +105,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, part: str) -> N
     assert refusal(find_net, str(tmp_path)).startswith(said)
 
 
-def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
+def test_decoding_costs_four_times_as_much_at_twice_the_width():
     autoencoder = Autoencoder(kl(), 2)
     small, large = (autoencoder.decoding_macs((2, side, side)) for side in (4, 8))
     assert large == 4 * small
@@ -121,13 +121,13 @@ def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
         (2, 3, "autoencoder: x makes one latent pixel of 2 × 2; data.image_size 2 is no multiple of 2 with two latent"),
     ],
 )
-def test_images_that_do_not_fit_are_refused_in_one_line(size: int, channels: int, complaint: str) -> None:
+def test_images_that_do_not_fit_are_refused_in_one_line(size, channels, complaint):
     assert refusal(latent_shape, kl(), size, channels, "x").startswith(complaint)
 
 
 @pytest.mark.parametrize("make", [kl, vq])
 @pytest.mark.parametrize("below", ["", "vae", "vqvae"])
-def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path: Path, make: Callable[[], Net], below: str) -> None:
+def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path, make, below):
     net = make()
     net.save_pretrained(tmp_path / below)
     found = find_net(str(tmp_path))
@@ -162,12 +162,12 @@ def test_the_scale_is_the_configs_or_the_settings_and_stays_with_the_network(tmp
         (9, {}, "makes one latent pixel of 2 × 2; data.image_size 9 is no multiple of 2 with two latent pixels"),
     ],
 )
-def test_an_autoencoder_is_what_the_settings_say(tmp_path, image_size: int, changes: dict[str, Any], complaint: str):
+def test_an_autoencoder_is_what_the_settings_say(tmp_path, image_size, changes, complaint):
     kl().save_pretrained(tmp_path)
     assert refusal(taken, tmp_path, image_size, **changes).startswith(f"autoencoder: '{tmp_path}' {complaint}")
 
 
-def test_of_an_old_file_of_weights_tensors_alone_are_read(tmp_path: Path) -> None:
+def test_of_an_old_file_of_weights_tensors_alone_are_read(tmp_path):
     net = vq()
     net.save_pretrained(tmp_path, safe_serialization=False)
     (file,) = tmp_path.glob("*.bin")
@@ -209,7 +209,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: str) -> None:
+def test_what_does_not_load_is_refused_in_one_line(tmp_path, harm):
     spoil, said = HARMS[harm]
     kl().save_pretrained(tmp_path)
     spoil(tmp_path)
@@ -217,7 +217,7 @@ def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: str) ->
     assert line.startswith(f"autoencoder: '{tmp_path}' ") and said in line
 
 
-def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callable, tiny_net: Any) -> None:
+def test_a_model_belongs_to_one_autoencoder(tmp_path, make_record, tiny_net):
     kl().save_pretrained(tmp_path / "one")
     kl(scaling_factor=0.6).save_pretrained(tmp_path / "other")
     record = make_record(tiny_net(), autoencoder=identity(tmp_path / "one"))
@@ -233,7 +233,7 @@ def error(net: torch.nn.Module, images: np.ndarray) -> float:
     return float((autoencoder.decode(autoencoder.encode(tensor_of(images))) - x).square().mean())
 
 
-def test_it_learns_and_sets_the_scale(prepared: PreparedData) -> None:
+def test_it_learns_and_sets_the_scale(prepared):
     chosen = autoencoder_of(images=640)
     net = build_autoencoder(chosen, 8, 1, seed=0)
     before = error(net, prepared.train)
@@ -242,7 +242,7 @@ def test_it_learns_and_sets_the_scale(prepared: PreparedData) -> None:
     assert float(Autoencoder(net, 16).encode(tensor_of(prepared.train)).std()) == pytest.approx(1, abs=1e-4)
 
 
-def test_the_loss_is_a_squared_error_a_pixel_and_a_divergence_a_latent_value() -> None:
+def test_the_loss_is_a_squared_error_a_pixel_and_a_divergence_a_latent_value():
     """KL(N(μ, σ²) ‖ N(0, 1)) = (μ² + σ² − 1 − ln σ²)/2."""
     net = build_autoencoder(autoencoder_of(images=16), 8, 1, seed=0)
     x = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -259,6 +259,6 @@ def test_the_loss_is_a_squared_error_a_pixel_and_a_divergence_a_latent_value() -
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan"), float("inf")])
-def test_latents_that_have_no_scale(value: float) -> None:
+def test_latents_that_have_no_scale(value):
     said = f"autoencoder: its latents have a standard deviation of {0.0 if value == 0.5 else 'nan'}"
     assert refusal(spread_of, torch.full((2, 2, 4, 4), value)).startswith(said)

@@ -25,7 +25,7 @@ TINY = autoencoder_of(kl_weight=0.0, images=1, batch_size=7)
 
 
 @pytest.fixture(scope="module")
-def autoencoder() -> Autoencoder:
+def autoencoder():
     return Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
 
 
@@ -37,11 +37,11 @@ def encoded(prepared: PreparedData, autoencoder: Autoencoder, target: Path, chun
 
 
 @pytest.fixture
-def latents(tmp_path: Path, prepared: PreparedData, autoencoder: Autoencoder) -> PreparedData:
+def latents(tmp_path, prepared, autoencoder):
     return encoded(prepared, autoencoder, tmp_path / "latents", UNSTORED)
 
 
-def test_latents_are_a_data_set_of_their_own(latents: PreparedData, prepared: PreparedData, autoencoder: Autoencoder):
+def test_latents_are_a_data_set_of_their_own(latents, prepared, autoencoder):
     assert latents.facts["sha256"] == sha256(latents.images.tobytes()).hexdigest()
     assert latents.images.dtype == np.float32
     np.testing.assert_allclose(latents.images, autoencoder.encode(tensor_of(prepared.images)).numpy(), atol=1e-5)
@@ -53,12 +53,8 @@ def test_latents_are_a_data_set_of_their_own(latents: PreparedData, prepared: Pr
 
 
 def test_processes_share_the_encoding_and_another_attempt_finds_it(
-    latents: PreparedData,
-    prepared: PreparedData,
-    autoencoder: Autoencoder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    latents, prepared, autoencoder, tmp_path, monkeypatch
+):
     chunks = Chunks(tmp_path / "chunks")
     makers = makers_of(prepared.images, autoencoder, latents.images.shape[1:])
     assert len(makers) == 7  # 48 images in batches of 7
@@ -72,14 +68,14 @@ def test_processes_share_the_encoding_and_another_attempt_finds_it(
     assert again.facts == latents.facts
 
 
-def test_a_batch_of_latents_holds_them_as_they_are(latents: PreparedData) -> None:
+def test_a_batch_of_latents_holds_them_as_they_are(latents):
     source = BatchSource(tensor_of(latents.train), 6, TimestepSampler(uniform(50)), 0, False, CPU)
     x0 = source.draw(0).x0
     assert x0.shape == (6, 2, 4, 4)
     assert all(any(torch.equal(one, torch.from_numpy(known)) for known in latents.train) for one in x0)
 
 
-def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared: PreparedData) -> None:
+def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared):
     pixels = tensor_of(prepared.train)
     schedule = NoiseSchedule.linear(30)
     floors = [
@@ -89,13 +85,13 @@ def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared: Prepa
     np.testing.assert_array_equal(*floors)
 
 
-def test_pixels_are_not_taken_for_latents(latents: PreparedData, prepared: PreparedData) -> None:
+def test_pixels_are_not_taken_for_latents(latents, prepared):
     facts = read_json(latents.path / "facts.json")
     write_json(latents.path / "facts.json", facts | {"autoencoder": None, "range": [0, 255]})
     assert "images.npy: not the uint8 array of shape (48, 2, 4, 4)" in refusal(PreparedData.open, latents.path)
 
 
-def test_latents_that_are_no_numbers(tmp_path: Path, prepared: PreparedData) -> None:
+def test_latents_that_are_no_numbers(tmp_path, prepared):
     unsound = Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
     unsound.scale = float("nan")
     said = refusal(encoded, prepared, unsound, tmp_path / "latents", UNSTORED)

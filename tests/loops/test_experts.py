@@ -38,12 +38,12 @@ def test_each_image_is_answered_by_the_expert_of_its_timestep():
 
 
 @pytest.mark.parametrize("timestep", [torch.tensor(620), torch.tensor([620]), 620])
-def test_one_timestep_of_all_images_as_samplers_give_it(timestep: Tensor | int):
+def test_one_timestep_of_all_images_as_samplers_give_it(timestep):
     assert three()(IMAGES, timestep).flatten().tolist() == [10.0] * 5
 
 
 @pytest.mark.parametrize("timesteps", [T, torch.tensor([3, 3, 3, 3, 3])])
-def test_answers_have_the_form_of_the_experts(timesteps: Tensor):
+def test_answers_have_the_form_of_the_experts(timesteps):
     expected = three()(IMAGES, timesteps)
     assert torch.equal(three("tuple")(IMAGES, timesteps)[0], expected)
     assert torch.equal(three("object")(IMAGES, timesteps).sample, expected)
@@ -64,6 +64,6 @@ def test_a_flow_is_routed_by_the_times_that_networks_get():
 
 
 @pytest.mark.parametrize("borders", [[], [1, 1], [2, 1], [1, 2, 3]])
-def test_borders_that_divide_nothing_are_refused(borders: list[float]):
+def test_borders_that_divide_nothing_are_refused(borders):
     with pytest.raises(UserError, match=r"of 3 experts; allowed: rising, one fewer than experts$"):
         Experts([Scale(1.0)] * 3, borders)

@@ -71,7 +71,7 @@ def test_loss_weights_multiply_those_of_the_sampler():
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("stop", [1, 7])
-def test_a_resumed_loop_draws_what_an_uninterrupted_one_draws(kind: str, stop: int):
+def test_a_resumed_loop_draws_what_an_uninterrupted_one_draws(kind, stop):
     whole = course(Timesteps(SAMPLERS[kind]()), 12)
     first = Timesteps(SAMPLERS[kind]())
     before = course(first, stop)
@@ -102,7 +102,7 @@ def in_a_process(kind: str, rank: int, processes: int, store: Path, answer: Conn
 
 
 @pytest.mark.parametrize("kind", ["weighted", "learning"])
-def test_processes_share_the_batches_of_one(kind: str, tmp_path: Path):
+def test_processes_share_the_batches_of_one(kind, tmp_path):
     context = get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(2)]
     parts = [(kind, rank, 2, tmp_path / "store", sender) for rank, (_, sender) in enumerate(pipes)]

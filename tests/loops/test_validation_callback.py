@@ -47,7 +47,7 @@ class Lines(GeneralTracker):
             lines.write(json.dumps(values | {"step": step}) + "\n")
 
 
-def test_a_loop_validates_every_so_many_steps_and_logs_by_its_trackers(tmp_path: Path):
+def test_a_loop_validates_every_so_many_steps_and_logs_by_its_trackers(tmp_path):
     AcceleratorState._reset_state(reset_partial_state=True)
     accelerator = Accelerator(cpu=True, log_with=Lines(tmp_path / "log.jsonl"))
     accelerator.init_trackers("validated")

@@ -1,7 +1,5 @@
 """The validation loss: fixed draws, MLPerf's points, closed forms for a network that is known, and resolution."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -53,7 +51,7 @@ def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
-def test_a_network_that_answers_nothing_misses_all_of_the_target(prediction: str):
+def test_a_network_that_answers_nothing_misses_all_of_the_target(prediction):
     found = Validation(Points.stratified(LINEAR, 4096), prediction)(nothing, GAUSSIAN)
     assert found.loss == pytest.approx(1.0, abs=4 * found.stderr)
     assert found.stderr == pytest.approx(np.sqrt(2 / (4096 * 8)), rel=0.05)
@@ -95,10 +93,6 @@ def test_as_many_images_as_asked_for_find_a_difference():
     assert images % k == 0
     # Two models on draws of their own: (z_0.975 + z_0.8)² · 2 · 0.5² / 0.02².
     assert images == pytest.approx(2.802**2 * 2 * scatter**2 / difference**2, rel=0.05)
-    shape = (2, 400, images)
-    losses = 1 + scatter * generator.normal(size=shape).mean(2)
-    found = losses[1] * (1 + difference) - losses[0] > 1.96 * scatter * np.sqrt(2 / images)
-    assert found.mean() == pytest.approx(0.8, abs=0.06)
 
 
 def test_pairing_takes_fewer_images():
@@ -123,5 +117,5 @@ MLPERF = Validation(Points.mlperf(16), "velocity")
         (lambda: MLPERF(lambda x_t, timestep: x_t / 0, GAUSSIAN).loss, "losses are finite"),
     ],
 )
-def test_misfits_are_refused_in_one_line(make: Callable[[], object], said: str):
+def test_misfits_are_refused_in_one_line(make, said):
     assert said in refusal(make)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from pickles import Trap
 from refusals import Bad, Stage, check_refused, table
 from safetensors.torch import load_file, save, save_file
 from small_inputs import T, write_settings
@@ -66,13 +67,6 @@ def config(**changes: Any) -> Callable[[], None]:
     return lambda: vouched(BASE, CONFIG, json.dumps(read_json(BASE / CONFIG) | changes))()
 
 
-class Touch:
-    """Unpickled, it would leave a file behind."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (Path("unpickled"),)
-
-
 FOREIGN = "model.json: not a record of this version; make the model again"
 ALTERED = "altered or cut short since it was saved; make the model again"
 
@@ -94,7 +88,7 @@ OWN: dict[str, Bad] = {
     "weights cut short": Bad(cut(BASE / WEIGHTS, 5000), f"{WEIGHTS}: {ALTERED}"),
     "a folder for weights": Bad(lambda: ((BASE / WEIGHTS).unlink(), (BASE / WEIGHTS).mkdir()), f"{WEIGHTS}: {ALTERED}"),
     "garbage vouched for": Bad(vouched(BASE, WEIGHTS, b"garbage"), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
-    "a pickle vouched for": Bad(vouched(BASE, WEIGHTS, pickle.dumps(Touch())), f"{WEIGHTS}: does not fit"),
+    "a pickle vouched for": Bad(vouched(BASE, WEIGHTS, pickle.dumps(Trap())), f"{WEIGHTS}: does not fit"),
     "a weight too few": Bad(weights(lambda w: dict(list(w.items())[1:])), f"{WEIGHTS}: does not fit"),
     "weights of other shapes": Bad(
         weights(lambda w: w | {"conv_in.weight": torch.zeros(8, 3, 3, 3)}), f"{WEIGHTS}: does not fit"
@@ -114,7 +108,7 @@ OWN: dict[str, Bad] = {
 
 
 @table(OWN)
-def test_a_bad_model_is_refused_by_who_measures_it(bad: Bad) -> None:
+def test_a_bad_model_is_refused_by_who_measures_it(bad):
     bad.spoil()
     check_refused(profile_loss, "--model", "base", said=bad.said, outputs=OUTPUTS)
     assert not Path("unpickled").exists()
@@ -130,9 +124,7 @@ PRUNINGS: dict[str, Bad] = {
     "channels that are not there": Bad(
         vouched(PRUNED, PRUNING, '[["conv_in", [99]]]'), "pruning record: 'conv_in' has no channel 99; it belongs to"
     ),
-    "a layer that is not there": Bad(
-        vouched(PRUNED, PRUNING, '[["conv_99", [0]]]'), "pruning record: 'conv_99' is no layer of this network"
-    ),
+    "a layer that is not there": Bad(vouched(PRUNED, PRUNING, '[["conv_99", [0]]]'), "pruning record: 'conv_99' is no"),
     "a layer without channels": Bad(
         vouched(PRUNED, PRUNING, '[["conv_norm_out", [0]]]'), "'conv_norm_out' is no layer of this network"
     ),
@@ -146,7 +138,7 @@ PRUNINGS: dict[str, Bad] = {
 
 
 @table(PRUNINGS)
-def test_a_bad_record_of_pruning_is_refused(bad: Bad) -> None:
+def test_a_bad_record_of_pruning_is_refused(bad):
     bad.spoil()
     options = ("--architecture", "pruned", "--group", "0")
     check_refused(finetune_groups, *options, said=bad.said, outputs=["artifacts/models/experts_pruned/group_0"])
@@ -163,7 +155,7 @@ SETS: dict[str, Bad] = {
 
 
 @table(SETS)
-def test_bad_experts_are_not_merged(bad: Bad) -> None:
+def test_bad_experts_are_not_merged(bad):
     bad.spoil()
     check_refused(merge_experts, said=bad.said, outputs=["artifacts/models/merged"])
 
@@ -178,7 +170,7 @@ READERS: dict[str, tuple[Stage, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 16, 16)], ids=str)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_model_meets_no_other_images(reader: str, shape: tuple[int, int, int]) -> None:
+def test_a_model_meets_no_other_images(reader, shape):
     np.save("images.npy", np.random.default_rng(0).integers(0, 256, (24, *shape), np.uint8))
     shutil.rmtree("artifacts/data")
     data = {"source": "array", "path": "images.npy", "channels": shape[0], "image_size": shape[1], "fit": "exact"}
@@ -220,7 +212,7 @@ ELSEWHERE: dict[str, Bad] = {
         f"network.pretrained: '{TAKEN}' is a UNet2DConditionModel; allowed: UNet2DModel",
     ),
     "weights cut short": Bad(taken(cut(TAKEN / WEIGHTS, 999)), NONE),
-    "a pickle for weights": Bad(taken(written(TAKEN / WEIGHTS, pickle.dumps(Touch()))), NONE),
+    "a pickle for weights": Bad(taken(written(TAKEN / WEIGHTS, pickle.dumps(Trap()))), NONE),
     "a pickle beside": Bad(
         taken(lambda: ((TAKEN / WEIGHTS).unlink(), torch.save({}, TAKEN / "diffusion_pytorch_model.bin"))), NONE
     ),
@@ -233,7 +225,7 @@ ELSEWHERE: dict[str, Bad] = {
 
 
 @table(ELSEWHERE)
-def test_a_bad_network_from_elsewhere_is_refused(bad: Bad) -> None:
+def test_a_bad_network_from_elsewhere_is_refused(bad):
     bad.spoil()
     check_refused(train_base, said=bad.said, outputs=TRAINED)
     assert not Path("unpickled").exists()

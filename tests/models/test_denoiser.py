@@ -1,7 +1,5 @@
 """One network under every prediction amounts to the same x0 and ε as the formulas."""
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +12,7 @@ from torch import Tensor, nn
 from unequal.diffusion.predictions import HEADS, PREDICTIONS, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser, load_denoiser, selected_heads
-from unequal.models.folder import Heads, save_model
+from unequal.models.folder import save_model
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])
@@ -38,7 +36,7 @@ class Knowing(nn.Module):
 
 
 @pytest.fixture
-def draw() -> tuple[Tensor, Tensor, Tensor]:
+def draw():
     generator = torch.Generator().manual_seed(0)
     x0 = torch.rand(4, 1, 8, 8, generator=generator) * 2 - 1
     epsilon = torch.randn(4, 1, 8, 8, generator=generator)
@@ -48,7 +46,7 @@ def draw() -> tuple[Tensor, Tensor, Tensor]:
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize("variance", ["fixed", "learned"])
-def test_the_truth_in_any_prediction(prediction: str, variance: str, draw: tuple[Tensor, Tensor, Tensor]) -> None:
+def test_the_truth_in_any_prediction(prediction, variance, draw):
     x0, epsilon, x_t = draw
     further = ("epsilon",) if variance == "learned" else ()  # as if the noise were what it says of the variance
     denoiser = Denoiser(Knowing(x0, epsilon, (prediction, *further)), spec_of(prediction, variance=variance))
@@ -62,14 +60,14 @@ def test_the_truth_in_any_prediction(prediction: str, variance: str, draw: tuple
 
 
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
-def test_any_mixture_of_true_heads_is_true(weights: tuple[float, ...], draw: tuple[Tensor, Tensor, Tensor]) -> None:
+def test_any_mixture_of_true_heads_is_true(weights, draw):
     x0, epsilon, x_t = draw
     denoiser = Denoiser(Knowing(x0, epsilon, HEADS), spec_of("mixed"), torch.tensor(weights).repeat(50, 1))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0.expand(3, -1, -1, -1, -1), atol=1e-3, rtol=0)
 
 
-def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable) -> None:
+def test_heads_are_weighted_by_their_own_timestep(tiny_net):
     weights = torch.eye(3).repeat(17, 1)[:50]
     denoiser = Denoiser(tiny_net(heads=3), spec_of("mixed"), weights)
     x_t = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -90,7 +88,7 @@ class Remembering(nn.Module):
 
 
 @pytest.mark.parametrize("prediction", [*PREDICTIONS, "mixed"])
-def test_super_resolution_sees_the_image_at_low_resolution(prediction: str, draw: tuple[Tensor, Tensor, Tensor]):
+def test_super_resolution_sees_the_image_at_low_resolution(prediction, draw):
     x0, _, x_t = draw
     net = Remembering(3 if prediction == "mixed" else 1)
     weights = torch.eye(3)[:1].repeat(50, 1) if prediction == "mixed" else None
@@ -106,9 +104,7 @@ def test_super_resolution_sees_the_image_at_low_resolution(prediction: str, draw
 
 @pytest.mark.parametrize("prediction", [*PREDICTIONS, "mixed"])
 @pytest.mark.parametrize("labelled", [False, True])
-def test_a_residual_is_predicted_around_the_enlarged_image(
-    prediction: str, labelled: bool, draw: tuple[Tensor, Tensor, Tensor]
-) -> None:
+def test_a_residual_is_predicted_around_the_enlarged_image(prediction, labelled, draw):
     x0, epsilon, x_t = draw
     seen = torch.nn.functional.interpolate(torch.nn.functional.avg_pool2d(x0, 4), size=8, mode="bilinear")
     alpha, sigma = SCHEDULE.at(T, x_t)
@@ -133,7 +129,7 @@ def test_a_residual_is_predicted_around_the_enlarged_image(
 X_T = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8)
 
 
-def test_a_condition_belongs_to_super_resolution(tiny_net: Callable) -> None:
+def test_a_condition_belongs_to_super_resolution(tiny_net):
     plain = Denoiser(tiny_net(), spec_of("epsilon"))
     assert torch.equal(plain.conditioned_on(X_T).x0(X_T, T), plain.x0(X_T, T))
     assert "an unconditional model takes no low-resolution image" in refusal(plain.conditioned, X_T)
@@ -142,7 +138,7 @@ def test_a_condition_belongs_to_super_resolution(tiny_net: Callable) -> None:
         assert "a model of super-resolution needs a low-resolution image" in refusal(ask, *asked)
 
 
-def test_a_class_conditional_network_gets_labels(tiny_net: Callable) -> None:
+def test_a_class_conditional_network_gets_labels(tiny_net):
     net, labels = tiny_net(condition=class_labels(3)), torch.tensor([0, 2, 1, 0])
     denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))
     found = denoiser.conditioned_on(X_T, labels).epsilon(X_T, T)
@@ -154,7 +150,7 @@ def test_a_class_conditional_network_gets_labels(tiny_net: Callable) -> None:
     assert torch.equal(plain.conditioned_on(X_T, labels).epsilon(X_T, T), plain.epsilon(X_T, T))
 
 
-def test_what_a_model_has_not_learned_is_refused(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
+def test_what_a_model_has_not_learned_is_refused(tmp_path, tiny_net, make_record):
     net = tiny_net()
     assert "has learned no variance" in refusal(Denoiser(net, spec_of("epsilon")).x0_and_share, X_T, T)
     for prediction, weights in (("mixed", None), ("epsilon", torch.ones(50, 3) / 3)):
@@ -164,20 +160,7 @@ def test_what_a_model_has_not_learned_is_refused(tmp_path: Path, tiny_net: Calla
     assert said.endswith("prediction 'v_prediction' has one head; 'blend' selects among three")
 
 
-@pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
-def test_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable, prediction: str) -> None:
-    net = tiny_net(heads=3 if prediction == "mixed" else 1)
-    weights = torch.full((50, 3), 1 / 3) if prediction == "mixed" else None
-    heads = None if weights is None else Heads(weights, torch.eye(3).expand(50, 3, 3))
-    save_model(tmp_path, net, make_record(net, prediction=prediction), heads=heads)
-    denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
-    x_t = torch.randn(4, 1, 8, 8)
-    assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, spec_of(prediction), weights).x0(x_t, T))
-    assert denoiser.device == torch.device("cpu")
-    assert record.spec.prediction == prediction
-
-
-def test_another_selection_needs_no_training(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
+def test_another_selection_needs_no_training(tmp_path, tiny_net, make_record):
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=selected_heads("blend", products))
     x_t = torch.randn(4, 1, 8, 8)
@@ -198,7 +181,7 @@ class Linear(nn.Module):
         return SimpleNamespace(sample=self.layer(x_t))
 
 
-def test_layers_in_bf16_answer_in_float32_within_its_precision(draw: tuple[Tensor, Tensor, Tensor]) -> None:
+def test_layers_in_bf16_answer_in_float32_within_its_precision(draw):
     torch.manual_seed(0)
     whole = Denoiser(Linear(), spec_of("epsilon"))
     quick = whole.accelerated("bf16", channels_last=True)
@@ -211,7 +194,7 @@ def test_layers_in_bf16_answer_in_float32_within_its_precision(draw: tuple[Tenso
     assert quick.net.layer.weight.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_a_network_is_compiled_once(draw: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_is_compiled_once(draw, monkeypatch):
     compiled: list[nn.Module] = []
 
     def count(net: nn.Module) -> None:

@@ -11,7 +11,6 @@ from unequal.errors import UserError
 from unequal.models.backbones.backbone import build_network, count_cost, layer_macs
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.spec import ModelSpec, Space
-from unequal.settings.condition import Condition
 from unequal.settings.network import DiT
 from unequal.settings.schedule import BetaSchedule
 from unequal.training.initialisation import reinitialise
@@ -42,7 +41,7 @@ def published(size: str, patch: int, channels: int = 4) -> DiffusionTransformer:
 
 
 @pytest.mark.parametrize("size", PUBLISHED)
-def test_parameters_and_cost_are_the_published_ones(size: str) -> None:
+def test_parameters_and_cost_are_the_published_ones(size):
     _, parameters, macs, share = PUBLISHED[size]
     for patch, expected in zip((2, 4, 8), macs, strict=True):
         net = published(size, patch)
@@ -61,7 +60,7 @@ def test_parameters_and_cost_are_the_published_ones(size: str) -> None:
 
 
 @pytest.mark.parametrize("condition", [NOTHING, class_labels(2), dropped_labels(2)], ids=lambda one: one.kind)
-def test_it_computes_what_the_paper_describes(tiny_dit: BuildDiT, condition: Condition) -> None:
+def test_it_computes_what_the_paper_describes(tiny_dit, condition):
     net = tiny_dit(condition=condition)
     x, t = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 7, 49])
     y = None if condition.embedded_classes is None else torch.tensor([0, 1, condition.embedded_classes - 1])
@@ -71,7 +70,7 @@ def test_it_computes_what_the_paper_describes(tiny_dit: BuildDiT, condition: Con
     assert torch.allclose(found.double(), expected, atol=1e-5)
 
 
-def test_it_begins_as_the_identity_that_answers_nothing(dit_settings: Callable) -> None:
+def test_it_begins_as_the_identity_that_answers_nothing(dit_settings):
     torch.manual_seed(0)
     net = build_network(dit_settings(), spec_of())
     x, t = torch.randn(2, 1, 8, 8), torch.tensor([3, 40])
@@ -86,7 +85,7 @@ def test_it_begins_as_the_identity_that_answers_nothing(dit_settings: Callable) 
     assert float(drawn.x_embedder.proj.weight.std()) == pytest.approx((2 / (4 + 256)) ** 0.5, rel=0.1)
 
 
-def test_drawn_anew_it_begins_in_the_same_way(tiny_dit: BuildDiT) -> None:
+def test_drawn_anew_it_begins_in_the_same_way(tiny_dit):
     net = tiny_dit()
     reinitialise(net)
     assert not net(torch.randn(1, 1, 8, 8), torch.tensor([3])).sample.any()
@@ -103,6 +102,6 @@ def test_drawn_anew_it_begins_in_the_same_way(tiny_dit: BuildDiT) -> None:
         ({"pretrained": "a.pt"}, "trained_by: needed by pretrained 'a.pt'"),
     ],
 )
-def test_settings_that_make_no_network(dit_settings: Callable, changes: dict, said: str) -> None:
+def test_settings_that_make_no_network(dit_settings, changes, said):
     with pytest.raises((UserError, ValueError), match=said):
         build_network(dit_settings(**changes), spec_of())

@@ -46,7 +46,7 @@ def asked() -> tuple[Tensor, Tensor, Tensor]:
     return x, torch.tensor([0, 300, 999]), torch.tensor([0, 4, 5])
 
 
-def test_a_file_of_dit_answers_as_there(tmp_path: Path, dit_settings: DiTSettings) -> None:
+def test_a_file_of_dit_answers_as_there(tmp_path, dit_settings):
     state, (x, t, y) = checkpoint(**SIZES), asked()
     torch.save(state, tmp_path / "dit.pt")
     expected = answer(state, x, t, y, heads=2, steps=128)
@@ -58,7 +58,7 @@ def test_a_file_of_dit_answers_as_there(tmp_path: Path, dit_settings: DiTSetting
         assert torch.allclose(found.double(), expected[:, :channels], atol=1e-5)
 
 
-def test_a_file_of_sit_answers_with_our_velocity(tmp_path: Path, dit_settings: DiTSettings, make_record: Callable):
+def test_a_file_of_sit_answers_with_our_velocity(tmp_path, dit_settings, make_record):
     """SiT goes from noise at 0 to the data at 1, and answers x0 − ε; here 1000·s leads from the data to the noise."""
     state, (x, _, y) = checkpoint(**SIZES), asked()
     torch.save(state, tmp_path / "sit.pt")
@@ -72,14 +72,6 @@ def test_a_file_of_sit_answers_with_our_velocity(tmp_path: Path, dit_settings: D
     save_model(tmp_path / "model", net, make_record(net, condition=LABELS, channels=4))
     again, _ = load_model(tmp_path / "model")
     assert torch.equal(again(x, 1000 * s, y).sample, found)
-
-
-def test_diffusers_has_an_embedder_a_block() -> None:
-    """All but one in DiT-XL/2 are 75.0 M parameters more than the published network has."""
-    with torch.device("meta"):
-        block = DiTTransformer2DModel(num_attention_heads=16, attention_head_dim=72, num_layers=1).transformer_blocks[0]
-    embedder = sum(parameter.numel() for parameter in block.norm1.emb.parameters())
-    assert 27 * embedder / 1e6 == pytest.approx(75.0, abs=0.05)
 
 
 def diffusers_net(**changes: Any) -> DiTTransformer2DModel:
@@ -99,7 +91,7 @@ def diffusers_net(**changes: Any) -> DiTTransformer2DModel:
 
 
 @pytest.mark.parametrize("subfolder", ["", "transformer"])
-def test_a_folder_of_diffusers_answers_as_there(tmp_path: Path, dit_settings: DiTSettings, subfolder: str) -> None:
+def test_a_folder_of_diffusers_answers_as_there(tmp_path, dit_settings, subfolder):
     theirs, (x, t, y) = diffusers_net(), asked()
     theirs.save_pretrained(tmp_path / subfolder)
     net = take_over(dit_settings(pretrained=str(tmp_path), condition=LABELS), latent_spec())
@@ -168,7 +160,7 @@ def test_a_flow_is_sampled_by_the_scheduler_of_diffusers_and_comes_back(tmp_path
     assert equal(take_over(taken, spec).state_dict(), net.state_dict())
 
 
-def test_folders_of_other_networks(tmp_path: Path, dit_settings: DiTSettings) -> None:
+def test_folders_of_other_networks(tmp_path, dit_settings):
     def said(folder: Path, **changes: Any) -> str:
         asks = {"pretrained": str(folder), "condition": LABELS} | changes
         return refusal(load_pretrained, dit_settings(**asks), latent_spec())
@@ -188,7 +180,7 @@ def test_folders_of_other_networks(tmp_path: Path, dit_settings: DiTSettings) ->
 
 
 @pytest.fixture(scope="module")
-def autoencoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def autoencoder(tmp_path_factory):
     torch.manual_seed(0)
     vae = AutoencoderKL(
         in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 2,
@@ -201,7 +193,7 @@ def autoencoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variance", ["fixed", "learned"])
-def test_diffusers_samples_the_same_pictures(project, tiny_dit, make_record, autoencoder: Path, variance: str):
+def test_diffusers_samples_the_same_pictures(project, tiny_dit, make_record, autoencoder, variance):
     changes = {"channels": 4, "condition": dropped_labels(1000), "variance": variance}
     spec, net = latent_spec(**changes, autoencoder=identity(autoencoder)), tiny_dit(**changes).eval()
     record = make_record(net, **changes, timesteps=1000, autoencoder=identity(autoencoder))
@@ -224,7 +216,7 @@ def test_diffusers_samples_the_same_pictures(project, tiny_dit, make_record, aut
     assert np.abs(decoded - pictures).max() < 1e-3
 
 
-def test_what_the_pipeline_cannot_hold(tmp_path: Path, tiny_dit: BuildDiT, autoencoder: Path) -> None:
+def test_what_the_pipeline_cannot_hold(tmp_path, tiny_dit, autoencoder):
     held = {"channels": 4, "condition": dropped_labels(1000), "autoencoder": "a", "timesteps": 1000}
     for changes, given, said in (
         ({"condition": dropped_labels(10)}, autoencoder, "a model of 10 classes, as DiTPipeline takes 1000 classes or"),

@@ -1,8 +1,6 @@
 """A model folder gives back what was saved; whatever is missing, cut short or altered is named in one line."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from unequal.files import content_hash
 from unequal.models.folder import (
     CONFIG,
     PRUNING,
-    RECORD,
     WEIGHTS,
     Heads,
     load_heads,
@@ -23,7 +20,6 @@ from unequal.models.folder import (
     save_model,
 )
 from unequal.models.pruned import load_any_model, replay
-from unequal.timesteps.partition import TimestepRange
 
 BuildNet = Callable
 
@@ -35,14 +31,14 @@ def answer(net: UNet2DModel) -> torch.Tensor:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> Path:
+def folder(tmp_path, tiny_net, make_record):
     net = tiny_net()
     save_model(tmp_path / "model", net, make_record(net))
     return tmp_path / "model"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_weights_that_are_no_numbers_are_not_saved(tmp_path, tiny_net, make_record, value: float):
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path, tiny_net, make_record, value):
     net = tiny_net()
     with torch.no_grad():
         net.conv_out.bias[0] = value
@@ -51,7 +47,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path, tiny_net, make_reco
     assert not (tmp_path / "model").exists()
 
 
-def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record: Callable) -> None:
+def test_what_was_saved_comes_back(folder, tiny_net, make_record):
     net, record = load_model(folder)
     assert torch.equal(answer(net), answer(tiny_net()))
     assert torch.equal(answer(UNet2DModel.from_pretrained(folder)), answer(net)), "diffusers reads it by itself"
@@ -73,7 +69,7 @@ def test_a_model_saved_again_over_one_with_snapshots_is_sound(tmp_path, tiny_net
     assert load_record(tmp_path / "model").sha256.keys() == {CONFIG, WEIGHTS}
 
 
-def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
+def test_a_pruned_model(tmp_path, tiny_net, make_record):
     net = tiny_net()
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6]), ("mid_block.attentions.0.to_q", [4, 5, 6, 7])]
     replay(net, removals)
@@ -84,7 +80,7 @@ def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callabl
     assert load_removals(tmp_path / "pruned") == removals
 
 
-def test_where_nothing_is_pruned_a_pruned_model_is_refused(tmp_path: Path, tiny_net: BuildNet, make_record: Callable):
+def test_where_nothing_is_pruned_a_pruned_model_is_refused(tmp_path, tiny_net, make_record):
     save_model(tmp_path, tiny_net(), make_record(tiny_net()), [])
     assert refusal(load_model, tmp_path) == f"{tmp_path}: a pruned model; allowed here: models that were never pruned"
     # What is damaged is said first.
@@ -92,7 +88,7 @@ def test_where_nothing_is_pruned_a_pruned_model_is_refused(tmp_path: Path, tiny_
     assert "altered or cut short" in refusal(load_model, tmp_path)
 
 
-def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
+def test_a_model_with_three_heads(tmp_path, tiny_net, make_record):
     net, heads = tiny_net(heads=3), Heads(torch.rand(50, 3, dtype=torch.float64), torch.rand(50, 3, 3))
     save_model(tmp_path / "mixed", net, make_record(net, prediction="mixed"), heads=heads)
     assert torch.equal(answer(load_model(tmp_path / "mixed")[0]), answer(net))
@@ -102,15 +98,7 @@ def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_recor
     assert torch.equal(loaded.products, heads.products)
 
 
-def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
+def test_weights_are_stored_in_float32(tmp_path, tiny_net, make_record):
     net = tiny_net()
     save_model(tmp_path / "half", net.bfloat16(), make_record(tiny_net()))
     assert all(parameter.dtype == torch.float32 for parameter in load_model(tmp_path / "half")[0].parameters())
-
-
-def test_a_record_from_before_strides_is_one_of_a_range(folder: Path) -> None:
-    known, facts = load_record(folder), json.loads((folder / RECORD).read_text())
-    del facts["stride"]
-    (folder / RECORD).write_text(json.dumps(facts))
-    assert load_record(folder) == known
-    assert known.timesteps == TimestepRange(known.first, known.last)

@@ -40,6 +40,6 @@ assert torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() =
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [pytest.param(NETWORKS, marks=pytest.mark.thorough), SCORES])
-def test_what_was_not_imported_is_there_when_it_is_asked_for(program: str) -> None:
+def test_what_was_not_imported_is_there_when_it_is_asked_for(program):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

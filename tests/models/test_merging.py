@@ -20,7 +20,7 @@ def weights(seed: int) -> dict[str, Tensor]:
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=4))
-def test_merging_is_the_weighted_sum_of_what_was_learned(chosen: list[float]) -> None:
+def test_merging_is_the_weighted_sum_of_what_was_learned(chosen):
     base, experts = weights(0), [weights(seed) for seed in range(1, len(chosen) + 1)]
     found = merge(base, iter(experts), chosen).weights
     for name, start in base.items():
@@ -28,7 +28,7 @@ def test_merging_is_the_weighted_sum_of_what_was_learned(chosen: list[float]) ->
         torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_weight_for_all_or_one_for_each() -> None:
+def test_a_weight_for_all_or_one_for_each():
     assert shares("mean", 4) == [0.25] * 4
     assert shares(0.3, 2) == [0.3, 0.3]
     assert shares(1, 2) == [1.0, 1.0]
@@ -36,7 +36,7 @@ def test_a_weight_for_all_or_one_for_each() -> None:
     assert refusal(shares, (0.1, 0.9), 3) == "merging.weights: 2 weights for 3 experts; allowed: one for each"
 
 
-def test_the_sum_is_as_long_as_its_parts_agree() -> None:
+def test_the_sum_is_as_long_as_its_parts_agree():
     base = weights(0)
     ways = [{name: torch.zeros_like(tensor) for name, tensor in base.items()} for _ in range(2)]
     ways[0]["norm"][0], ways[1]["norm"][1] = 3.0, 4.0
@@ -49,13 +49,13 @@ def test_the_sum_is_as_long_as_its_parts_agree() -> None:
 
 
 @pytest.mark.parametrize("other", [{"norm": torch.zeros(3)}, {"more": torch.zeros(1)}])
-def test_another_architecture_is_refused(other: dict[str, Tensor]) -> None:
+def test_another_architecture_is_refused(other):
     said = f"weights '{next(iter(other))}' differ from the base's in shape; only unpruned experts"
     assert refusal(task_vector, weights(0), weights(1) | other).startswith(said)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_merged_weights_are_finite(value: float) -> None:
+def test_merged_weights_are_finite(value):
     spoiled = weights(1) | {"norm": torch.tensor([0, 0, value, 0])}
     said = "merging: weight 'norm' holds NaN or infinite values; allowed: finite ones"
     assert refusal(merge, weights(0), [spoiled], [1.0]) == said

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def images(channels: int = 3) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_checkpoint_answers_as_its_own_network(kind: str, tmp_path: Path) -> None:
+def test_a_checkpoint_answers_as_its_own_network(kind, tmp_path):
     arguments, flags = KINDS[kind]
     net = network(**arguments)
     loaded = load(saved(net, tmp_path), 0.1, **flags)
@@ -86,7 +85,7 @@ def test_a_checkpoint_answers_as_its_own_network(kind: str, tmp_path: Path) -> N
 
 
 @torch.no_grad()
-def test_half_precision_and_classes(tmp_path: Path) -> None:
+def test_half_precision_and_classes(tmp_path):
     net = network(classes=7, inputs=1, outputs=2)
     loaded = load(saved(net.half(), tmp_path), num_heads=2)
     labels = torch.tensor([0, 3, 6])
@@ -133,7 +132,7 @@ PUBLISHED: dict[str, tuple[dict[str, Any], dict[str, int], int, int]] = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_networks_have_a_place_for_every_tensor(name: str) -> None:
+def test_published_networks_have_a_place_for_every_tensor(name):
     arguments, flags, size, millions = PUBLISHED[name]
     with torch.device("meta"):
         state = OpenAIUNet(classes=1000, updown=True, **arguments).state_dict()
@@ -145,17 +144,7 @@ def test_published_networks_have_a_place_for_every_tensor(name: str) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("right", "wrong"), [({"num_heads": 2}, {"num_heads": 4}), ({}, {})])
-def test_the_order_of_attention_and_its_heads_matter(right: Any, wrong: Any, tmp_path: Path) -> None:
-    """The files look the same: what the user says decides."""
-    net = network()
-    flags = {"num_heads": 2} | wrong | ({} if wrong else {"use_new_attention_order": True})
-    found = load(saved(net, tmp_path), **flags)(images(), TIMESTEPS).sample
-    assert float((found - net(images(), TIMESTEPS)).abs().max()) > 1e-2
-
-
-@torch.no_grad()
-def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_record: Callable) -> None:
+def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path, make_record):
     net = network(heads=16, by_width=True, updown=True)
     loaded = load(saved(net, tmp_path), num_head_channels=16)
     save_model(tmp_path / "base", loaded, make_record(loaded, size=16, channels=3, variance="learned"))
@@ -168,13 +157,13 @@ def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenAIUNet, UNet2DModel]:
+def several(tmp_path_factory):
     net = network(heads=4, multiples=(1, 2), attended=(0,), layers=1)
     return net, load(saved(net, tmp_path_factory.mktemp("several")), num_heads=4)
 
 
 @torch.no_grad()
-def test_heads_of_several_widths_stay_in_a_model_folder(several: tuple[OpenAIUNet, UNet2DModel], tmp_path, make_record):
+def test_heads_of_several_widths_stay_in_a_model_folder(several, tmp_path, make_record):
     net, loaded = several
     save_model(tmp_path, loaded, make_record(loaded, size=16, channels=3, variance="learned"))
     again, _ = load_model(tmp_path)
@@ -192,7 +181,7 @@ def test_heads_of_several_widths_stay_in_a_model_folder(several: tuple[OpenAIUNe
 
 
 @torch.no_grad()
-def test_pruning_takes_whole_heads_of_several_widths(several: tuple[OpenAIUNet, UNet2DModel], tmp_path, make_record):
+def test_pruning_takes_whole_heads_of_several_widths(several, tmp_path, make_record):
     """Heads whose outputs go nowhere can be pruned without a change of the answer."""
     loaded = copy.deepcopy(several[1])
     parts = {layer.name: layer.parts for layer in PrunableUNet2D().layers(loaded) if layer.heads}
@@ -210,7 +199,7 @@ def test_pruning_takes_whole_heads_of_several_widths(several: tuple[OpenAIUNet, 
     torch.testing.assert_close(again(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
 
 
-def test_diffusers_cannot_hold_heads_of_several_widths(several: tuple[OpenAIUNet, UNet2DModel], tmp_path, make_record):
+def test_diffusers_cannot_hold_heads_of_several_widths(several, tmp_path, make_record):
     record = make_record(several[1], size=16, channels=3, variance="learned")
     with pytest.raises(Unexportable, match="attention heads of several widths"):
         backbone_of(several[1]).export(several[1], record.spec, tmp_path / "exported")
@@ -226,25 +215,17 @@ def refused(path: Path, **flags: Any) -> str:
 @pytest.mark.parametrize(
     ("arguments", "flags", "said"),
     [
-        (
-            {"multiples": (2, 2)},
-            {},
-            "has 'conv_in.weight' of shape [32, 3, 3, 3], where UNet2DModel needs [64, 3, 3, 3]",
-        ),
-        (
-            {"multiples": (1, 1, 1, 1, 1, 1), "attended": (), "layers": 1},
-            {},
-            "halves images 5 times, which those of size 16 cannot be",
-        ),
+        ({"multiples": (2, 2)}, {}, "has 'conv_in.weight' of shape [32, 3, 3, 3], where UNet2DModel needs [64, 3, 3"),
+        ({"multiples": (1, 1, 1, 1, 1, 1), "attended": (), "layers": 1}, {}, "halves images 5 times, which those of"),
         ({}, {"num_head_channels": 24}, "channels, which heads of 24 do not divide"),
         ({}, {"num_heads": 3}, "of 64 channels, which 3 heads do not divide"),
     ],
 )
-def test_networks_that_unet2dmodel_cannot_be(tmp_path: Path, arguments: Any, flags: Any, said: str) -> None:
+def test_networks_that_unet2dmodel_cannot_be(tmp_path, arguments, flags, said):
     assert said in refused(saved(network(**arguments), tmp_path), **flags)
 
 
-def test_more_or_less_than_the_architecture(tmp_path: Path) -> None:
+def test_more_or_less_than_the_architecture(tmp_path):
     path = saved(network(), tmp_path)
     state = torch.load(path)
     for change, said in (
@@ -262,7 +243,7 @@ def test_more_or_less_than_the_architecture(tmp_path: Path) -> None:
         assert said in refused(path)
 
 
-def test_files_that_are_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_no_checkpoints(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = Path("model.pt")
     assert "is no file" in refused(path)

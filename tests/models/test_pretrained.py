@@ -44,7 +44,7 @@ def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
 
 
 @pytest.fixture
-def load(network_settings: Callable) -> Load:
+def load(network_settings):
     def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
         network = network_settings(pretrained=str(source), **changes)
         return load_pretrained(network, spec(network, size, channels))
@@ -52,7 +52,7 @@ def load(network_settings: Callable) -> Load:
     return load
 
 
-def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
+def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(tmp_path, tiny_net, load):
     net = tiny_net()
     net.save_pretrained(tmp_path / "model")
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
@@ -60,7 +60,7 @@ def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(tmp_path: Path, tiny_
     assert same_weights(load(tmp_path / "pipeline"), net)
 
 
-def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
+def test_dropout_is_that_of_the_settings(tmp_path, tiny_net, load):
     tiny_net(dropout=0.5).save_pretrained(tmp_path)
     for chosen in (0.0, 0.2):
         net, fresh = load(tmp_path, dropout=chosen), tiny_net(dropout=chosen)
@@ -93,7 +93,7 @@ def test_pretrained_for_other_images(tmp_path, tiny_net, load, stored, asked, sa
         assert said in refusal(load, tmp_path, **asked)
 
 
-def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pretrained_that_is_not_there(tmp_path, load, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert refusal(load, tmp_path / "nothing").startswith(f"network.pretrained: {tmp_path}/nothing: missing")
     assert refusal(load, "someone/something").endswith("since what a branch or a tag names may change")
@@ -103,7 +103,7 @@ def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: p
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_pretrained_weights_are_finite(tmp_path: Path, tiny_net: Callable, load: Load, take: Load, value: float):
+def test_pretrained_weights_are_finite(tmp_path, tiny_net, load, take, value):
     net, theirs = tiny_net(), OpenAIUNet(layers=1, attended=())
     with torch.no_grad():
         net.conv_in.bias[0] = value
@@ -116,7 +116,7 @@ def test_pretrained_weights_are_finite(tmp_path: Path, tiny_net: Callable, load:
 
 
 @pytest.fixture
-def take(network_settings: Callable) -> Load:
+def take(network_settings):
     def take(
         source: Any,
         schedule: str = "linear",
@@ -159,7 +159,7 @@ AGREEING = [
 
 
 @pytest.mark.parametrize(("scheduler", "chosen"), AGREEING, ids=range(len(AGREEING)))
-def test_a_pipeline_that_agrees(scheduler: Any, chosen: dict[str, Any], tmp_path: Path, tiny_net: Callable, take: Load):
+def test_a_pipeline_that_agrees(scheduler, chosen, tmp_path, tiny_net, take):
     net = tiny_net(variance=chosen.get("variance", "fixed"))
     assert same_weights(take(pipeline(tmp_path, net, scheduler), **chosen), net)
 
@@ -167,11 +167,7 @@ def test_a_pipeline_that_agrees(scheduler: Any, chosen: dict[str, Any], tmp_path
 DISAGREEING = [
     (FlowMatchEulerDiscreteScheduler(), FLOW, "schedule.shift: 3.0, but {} was trained with 1.0"),
     (FlowMatchEulerDiscreteScheduler(), {}, "schedule.name: 'linear', but {} was trained with 'flow'"),
-    (
-        FlowMatchEulerDiscreteScheduler(shift=3.0),
-        FLOW | {"prediction": "epsilon"},
-        "recipes.base.prediction: epsilon, but {} was trained with velocity",
-    ),
+    (FlowMatchEulerDiscreteScheduler(shift=3.0), FLOW | {"prediction": "epsilon"}, "recipes.base.prediction: epsilon"),
     (
         FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
         FLOW,
@@ -179,30 +175,18 @@ DISAGREEING = [
     ),
     (DDPMScheduler(), FLOW, "schedule.name: 'flow', but {} was trained with a DDPMScheduler; allowed for a flow: Flow"),
     (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
-    (
-        DDPMScheduler(),
-        {"schedule": "cosine"},
-        "schedule.name: cosine, betas 4.128e-05 … 0.999, but {} was trained with betas 0.0001 … 0.02",
-    ),
+    (DDPMScheduler(), {"schedule": "cosine"}, "schedule.name: cosine, betas 4.128e-05 … 0.999, but {} was trained"),
     (DDPMScheduler(beta_schedule="sigmoid"), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was trained with"),
     (DDPMScheduler(prediction_type="sample"), {}, "recipes.base.prediction: epsilon, but {} was trained with sample"),
-    (
-        DDPMScheduler(variance_type="learned_range"),
-        {},
-        "network.variance: fixed, but {} was trained with variance_type 'learned_range'",
-    ),
-    (
-        DDPMScheduler(),
-        {"variance": "learned"},
-        "network.variance: learned, but {} was trained with variance_type 'fixed_small'",
-    ),
+    (DDPMScheduler(variance_type="learned_range"), {}, "network.variance: fixed, but {} was trained with"),
+    (DDPMScheduler(), {"variance": "learned"}, "network.variance: learned, but {} was trained with variance_type"),
     (DDPMScheduler(clip_sample_range=2.0), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with clip"),
     (ScoreSdeVeScheduler(), {}, "{} belongs to a ScoreSdeVeScheduler, which has no betas; allowed: DDPM's kind"),
 ]
 
 
 @pytest.mark.parametrize(("scheduler", "chosen", "said"), DISAGREEING, ids=range(len(DISAGREEING)))
-def test_a_pipeline_that_disagrees(scheduler: Any, chosen: dict[str, Any], said: str, tmp_path, tiny_net, take: Load):
+def test_a_pipeline_that_disagrees(scheduler, chosen, said, tmp_path, tiny_net, take):
     folder = pipeline(tmp_path, tiny_net(variance=chosen.get("variance", "fixed")), scheduler)
     expected = said.format(f"network.pretrained '{folder}'").replace(
         f"network.pretrained '{folder}' belongs", f"network.pretrained: '{folder}' belongs"
@@ -210,7 +194,7 @@ def test_a_pipeline_that_disagrees(scheduler: Any, chosen: dict[str, Any], said:
     assert refusal(take, folder, **chosen).startswith(expected)
 
 
-def test_a_scheduler_beside_the_model_is_read_too(tmp_path: Path, tiny_net: Callable, take: Load) -> None:
+def test_a_scheduler_beside_the_model_is_read_too(tmp_path, tiny_net, take):
     tiny_net().save_pretrained(tmp_path)
     assert same_weights(take(tmp_path, timesteps=77), tiny_net())  # a network alone says nothing of its schedule
     DDPMScheduler().save_pretrained(tmp_path)
@@ -218,13 +202,13 @@ def test_a_scheduler_beside_the_model_is_read_too(tmp_path: Path, tiny_net: Call
 
 
 @pytest.mark.parametrize("content", ["[]", "{", json.dumps({"beta_schedule": "steps"})])
-def test_a_scheduler_that_cannot_be_read(content: str, tmp_path: Path, tiny_net: Callable, take: Load) -> None:
+def test_a_scheduler_that_cannot_be_read(content, tmp_path, tiny_net, take):
     tiny_net().save_pretrained(tmp_path)
     (tmp_path / "scheduler_config.json").write_text(content)
     assert str(tmp_path) in refusal(take, tmp_path)
 
 
-def test_a_scheduler_on_the_hub(tmp_path: Path, tiny_net: Callable, take: Load, monkeypatch: pytest.MonkeyPatch):
+def test_a_scheduler_on_the_hub(tmp_path, tiny_net, take, monkeypatch):
     folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
 
     def download(repository: str, name: str, revision: str) -> str:
@@ -254,7 +238,7 @@ def test_a_scheduler_on_the_hub(tmp_path: Path, tiny_net: Callable, take: Load, 
     assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, f"someone/something@{COMMIT}")
 
 
-def test_networks_that_take_more_than_timesteps(tmp_path: Path, load: Load) -> None:
+def test_networks_that_take_more_than_timesteps(tmp_path, load):
     small: dict[str, Any] = {"sample_size": 8, "in_channels": 1, "out_channels": 1, "block_out_channels": (8, 16)}
     small |= {"down_block_types": ("DownBlock2D",) * 2, "up_block_types": ("UpBlock2D",) * 2, "norm_num_groups": 4}
     UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
@@ -286,7 +270,7 @@ FLAGS = OpenAIFlags(num_heads=1)
 UNSCALED = OpenAIFlags(num_heads=1, rescale_timesteps=False)
 
 
-def test_a_checkpoint_of_openai(tmp_path: Path, take: Load) -> None:
+def test_a_checkpoint_of_openai(tmp_path, take):
     source = openai(tmp_path)
     net = take(source, image=(16, 3), openai=FLAGS, variance="learned", dropout=0.2)
     assert (net.config["sample_size"], net.config["out_channels"], net.config["dropout"]) == (16, 6, 0.2)
@@ -294,7 +278,7 @@ def test_a_checkpoint_of_openai(tmp_path: Path, take: Load) -> None:
     assert same_weights(again, net)
 
 
-def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path: Path, take: Load) -> None:
+def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path, take):
     source = openai(tmp_path)
     learned = {"image": (16, 3), "openai": FLAGS, "variance": "learned"}
     assert "3 out with fixed variance" in refusal(take, source, image=(16, 3), openai=FLAGS)

@@ -41,7 +41,7 @@ def main(run: Run, settings: Settings) -> None:
 
 
 @pytest.fixture
-def _impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _impatient(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tracker, "LAST_SECONDS", 0.0)
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.2)
@@ -139,7 +139,7 @@ def write_settings(uri: str | None) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("made"))
         write_settings("nowhere://")
@@ -153,7 +153,7 @@ def hashes() -> list[str]:
 
 
 @pytest.mark.parametrize("bad", SERVERS)
-def test_a_stage_goes_on_without_a_good_server(bad: str, made: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_goes_on_without_a_good_server(bad, made, capfd):
     try:
         with SERVERS[bad]() as uri:
             write_settings(uri)

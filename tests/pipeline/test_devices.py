@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from one_line import refusal
@@ -23,7 +22,7 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def lent(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("unequal.pipeline.devices.WAIT_SECONDS", 0.02)
@@ -35,7 +34,7 @@ def holder(count: int) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", HOLDER, str(count)], stdout=subprocess.PIPE, text=True)
 
 
-def test_stages_see_gpus_of_their_own_and_a_killed_one_frees_them() -> None:
+def test_stages_see_gpus_of_their_own_and_a_killed_one_frees_them():
     with ExitStack() as stack:
         first = stack.enter_context(holder(2))
         stack.callback(first.kill)
@@ -50,14 +49,14 @@ def test_stages_see_gpus_of_their_own_and_a_killed_one_frees_them() -> None:
         assert waiting.stdout and waiting.stdout.readline() == "GPU-a\n"
 
 
-def test_no_more_gpus_are_taken_than_are_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_gpus_are_taken_than_are_lent(monkeypatch):
     assert "runtime.processes: 4: one a GPU; allowed here: 1 … 3" in refusal(lease, 4)
     monkeypatch.delenv(LENT)
     assert lease(1) == []
     assert os.environ[VISIBLE] == "GPU-a,GPU-b,GPU-c"
 
 
-def test_several_stages_share_a_gpu_and_none_takes_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_stages_share_a_gpu_and_none_takes_it_twice(monkeypatch):
     monkeypatch.setenv(LENT, ",".join(["GPU-a", "GPU-b"] * 2))
     assert "allowed here: 1 … 2" in refusal(lease, 3)
     taken = []
@@ -71,9 +70,7 @@ def test_several_stages_share_a_gpu_and_none_takes_it_twice(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("visible", "names"), [("0,2", ["0", "2"]), ("", []), (None, ["GPU-1", "GPU-2"])], ids=["some", "none", "all"]
 )
-def test_a_machines_gpus_are_those_that_are_visible(
-    visible: str | None, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machines_gpus_are_those_that_are_visible(visible, names, tmp_path, monkeypatch):
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\nprintf 'GPU-1\\nGPU-2\\n'\n")
     tool.chmod(0o755)

@@ -1,13 +1,12 @@
 """The fingerprint of a program's code, in a small project and in this one."""
 
-import re
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from one_line import refusal
 
-from unequal.code import DISTRIBUTIONS, ROOT, Fingerprint, canonical, fingerprint, module_of
+from unequal.code import DISTRIBUTIONS, ROOT, Fingerprint, fingerprint, module_of
 from unequal.pipeline.fingerprint import programs, write_fingerprints
 
 FILES = {
@@ -35,7 +34,7 @@ FILES = {
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -47,7 +46,7 @@ def of(project: Path, program: str) -> Fingerprint:
     return fingerprint(project / "stages" / f"{program}.py", project)
 
 
-def test_what_a_program_imports_counts_with_the_packages_on_the_way(project: Path):
+def test_what_a_program_imports_counts_with_the_packages_on_the_way(project):
     found = of(project, "draw")
     assert list(found["modules"]) == [
         "stages/__init__.py",
@@ -61,7 +60,7 @@ def test_what_a_program_imports_counts_with_the_packages_on_the_way(project: Pat
     assert list(found["libraries"]) == ["numpy"]
 
 
-def test_lazy_imports_and_named_texts_count(project: Path):
+def test_lazy_imports_and_named_texts_count(project):
     found = of(project, "write")
     assert "unequal/texts/letters.py" in found["modules"]
     assert list(found["texts"]) == ["unequal/texts/letter.md"]
@@ -88,14 +87,14 @@ TYPED = f"from typing import TYPE_CHECKING\n{FILES['unequal/numbers.py']}"
         ("stages/write.py", FILES["stages/write.py"].replace("letters", "letters as l"), {"write"}),
     ],
 )
-def test_an_edit_makes_stale_what_it_can_reach_alone(project: Path, file: str, text: str, reached: set[str]):
+def test_an_edit_makes_stale_what_it_can_reach_alone(project, file, text, reached):
     (project / "unequal/numbers.py").write_text(TYPED)
     before = {name: of(project, name) for name in ("draw", "write")}
     (project / file).write_text(text)
     assert {name for name, code in before.items() if of(project, name) != code} == reached
 
 
-def test_imports_for_types_alone_do_not_count(project: Path):
+def test_imports_for_types_alone_do_not_count(project):
     typed = (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from unequal.typed import T\nelse:\n    import yaml\n"
     )
@@ -105,9 +104,7 @@ def test_imports_for_types_alone_do_not_count(project: Path):
     assert "yaml" in found["libraries"]
 
 
-def test_another_version_of_a_library_is_noticed_and_another_build_is_not(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_another_version_of_a_library_is_noticed_and_another_build_is_not(project, monkeypatch):
     codes = []
     for version in ("8.1.0+cpu", "8.1.0+cu128", "8.2.0+cu128"):
         metadata = project / f"site-{version}/numpy-{version}.dist-info/METADATA"
@@ -119,7 +116,7 @@ def test_another_version_of_a_library_is_noticed_and_another_build_is_not(
     assert codes[0] == codes[1] != codes[2]
 
 
-def test_a_file_is_written_for_each_program_and_again_only_where_it_changes(project: Path):
+def test_a_file_is_written_for_each_program_and_again_only_where_it_changes(project):
     assert [line.split(": ")[1] for line in write_fingerprints(Path("dvc.yaml"), project)] == ["new", "new"]
     before = {path: path.stat().st_mtime_ns for path in Path("artifacts/code").iterdir()}
     assert sorted(path.name for path in before) == ["draw.json", "write.json"]
@@ -141,7 +138,7 @@ def test_a_file_is_written_for_each_program_and_again_only_where_it_changes(proj
         ("{draw: {cmd: python -m stages.lost}}", "dvc.yaml: there is no program stages/lost.py"),
     ],
 )
-def test_what_names_no_program_is_refused(project: Path, stages: str, complaint: str):
+def test_what_names_no_program_is_refused(project, stages, complaint):
     Path("dvc.yaml").write_text(f"stages: {stages}")
     assert complaint in refusal(write_fingerprints, Path("dvc.yaml"), project)
 
@@ -175,31 +172,20 @@ def test_how_a_training_is_stopped_and_shared_does_not_count():
     ("program", "foreign"),
     [("train_base", ("prun", "mix", "merg", "expert")), ("train_mixed", ("prun",)), ("finetune_slots", ("prun",))],
 )
-def test_an_edit_of_what_a_program_never_does_leaves_it_fresh(program: str, foreign: tuple[str, ...]):
+def test_an_edit_of_what_a_program_never_does_leaves_it_fresh(program, foreign):
     found = fingerprint(ROOT / f"stages/{program}.py")
     names = [name for names in found.values() for name in names]
     assert [name for name in names if any(part in name for part in foreign)] == []
 
 
 @pytest.mark.parametrize("program", ["finetune_groups", "evaluate_fid", "prune"])
-def test_what_meets_pruned_networks_counts_what_rebuilds_them(program: str):
+def test_what_meets_pruned_networks_counts_what_rebuilds_them(program):
     found = fingerprint(ROOT / f"stages/{program}.py")
     assert {"unequal/models/pruned.py", "unequal/models/backbones/unet2d/pruning.py"} <= set(found["modules"])
     assert "torch_pruning" in found["libraries"]
 
 
-PACKAGES = sorted(file for name in ("unequal/*", "stages", "studies") for file in ROOT.glob(f"{name}/**/__init__.py"))
-
-
-@pytest.mark.parametrize("file", PACKAGES, ids=lambda file: str(file.parent.relative_to(ROOT)))
-def test_packages_hold_no_code_but_what_they_need(file: Path):
-    source = file.read_text(encoding="utf-8")
-    needs = re.search(r"^needs\(__name__(, \"\w+\")+\)$", source, re.MULTILINE)
-    allowed = f"from unequal.errors import needs\n{needs[0]}" if needs else ""
-    assert canonical(source) == canonical(allowed)
-
-
-def test_libraries_next_to_an_installed_wheel_are_libraries(tmp_path: Path):
+def test_libraries_next_to_an_installed_wheel_are_libraries(tmp_path):
     root = tmp_path / "site-packages"
     for name, text in {"unequal/draw.py": "import numpy\nimport unequal.shape\n", "unequal/shape.py": ""}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ class Lost(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setattr(Recorder, "calls", [])
@@ -76,9 +76,7 @@ def kept() -> list[Path]:
     return [note.parent for note in Path("work").glob("*/finished.json")]
 
 
-def test_a_finished_run_is_not_computed_again_but_published(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_is_not_computed_again_but_published(capsys, monkeypatch):
     assert run()
     (work,) = kept()
     assert all((work / "outputs" / name).samefile(name) for name in OUTPUTS)  # it takes no disk
@@ -94,7 +92,7 @@ def test_a_finished_run_is_not_computed_again_but_published(
     assert read_facts(work / "finished.json")["engine"] == "second"
 
 
-def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+def test_a_run_that_a_person_started_leaves_nothing(monkeypatch, project):
     monkeypatch.delenv(ENGINE)
     assert run()
     assert list((project / "work").iterdir()) == []
@@ -102,7 +100,7 @@ def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("moment", ["put_into_place", "leave_outputs"])
-def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch, moment):
     with monkeypatch.context() as patch:
         patch.setattr(f"unequal.pipeline.attempt.{moment}", raising(Lost))
         patch.setattr(Run, "abandon", lambda *_: None)
@@ -113,7 +111,7 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
     assert all(Path(name).exists() for name in OUTPUTS)
 
 
-def test_a_disk_that_is_full_on_its_way_out_and_not_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_on_its_way_out_and_not_later(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("unequal.pipeline.attempt.put_into_place", raising(lambda: OSError(28, "No space left")))
         with pytest.raises(AssertionError, match="assert 1 == 0"):
@@ -148,7 +146,7 @@ def otherwise_set() -> None:
 
 
 @pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, delete_of_folder])
-def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil: Callable[[], None]) -> None:
+def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil):
     run()
     spoil()
     delete_outputs()
@@ -158,7 +156,7 @@ def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil: Callable[[], No
     assert len(list(Path("work").iterdir())) == 1
 
 
-def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch):
     monkeypatch.delenv(ENGINE)
     monkeypatch.setenv(DVC_STAGE, "one")
     run("one")
@@ -170,9 +168,7 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
     assert sorted(work.name.split("-")[1] for work in kept()) == ["three", "two"]
 
 
-def test_the_process_that_started_a_stage_is_distinguished_from_others_of_its_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_process_that_started_a_stage_is_distinguished_from_others_of_its_number(monkeypatch):
     monkeypatch.delenv(ENGINE)
     assert attempt.engine_run() is None
     monkeypatch.setenv(DVC_STAGE, "one")
@@ -186,7 +182,7 @@ NAMES_ITS_ENGINE = "from unequal.pipeline.attempt import engine_run; print(engin
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_dvc_is_known_above_the_shells_of_a_command(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dvc_is_known_above_the_shells_of_a_command(shell, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
     monkeypatch.setenv(DVC_STAGE, "one")
     monkeypatch.delenv(ENGINE)
@@ -197,9 +193,7 @@ def test_dvc_is_known_above_the_shells_of_a_command(shell: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_dvc_computes_a_recorded_stage_again_however_soon_it_is_forced(
-    recorded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dvc_computes_a_recorded_stage_again_however_soon_it_is_forced(recorded, monkeypatch):
     monkeypatch.delenv(ENGINE)
     monkeypatch.setenv(DVC_STAGE, "one")
     with monkeypatch.context() as patch:
@@ -209,9 +203,7 @@ def test_dvc_computes_a_recorded_stage_again_however_soon_it_is_forced(
     assert run() == recorded
 
 
-def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(capsys):
     """The engine is killed, the settings are edited, the engine is started again; the first run ends last."""
 
     @stage(Settings)
@@ -258,7 +250,7 @@ main()
 
 
 @pytest.mark.slow
-def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+def test_several_processes_agree_that_all_is_done(monkeypatch, project):
     Path("shared.py").write_text(SHARED)
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))
     monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
@@ -273,7 +265,7 @@ def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("key", ["outputs", "parent_artifacts"])
 @pytest.mark.parametrize("path", ["/etc/x", "artifacts/../../x", ""])
-def test_a_note_that_leads_out_of_the_folder_is_damaged(key: str, path: str) -> None:
+def test_a_note_that_leads_out_of_the_folder_is_damaged(key, path):
     run()
     (work,) = kept()
     facts = read_facts(work / "finished.json")

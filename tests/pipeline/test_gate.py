@@ -17,7 +17,7 @@ DIGITS = {"data.source": "digits", "data.path": None, "data.channels": 1, "data.
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
-def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_in_a_folder_called_studies(project, monkeypatch, folder):
     clone = "studies/unequal"
     here = project / clone / folder
     here.mkdir(parents=True)

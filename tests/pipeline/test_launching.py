@@ -6,7 +6,6 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ import torch
 from unequal.errors import UserError
 from unequal.pipeline.program import launch, num_processes
 from unequal.processes import FOLDER
-from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +21,7 @@ LAUNCHER = "import sys; from unequal.pipeline.program import launch; sys.exit(la
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def written(tmp_path, monkeypatch):
     """A program of these lines in an empty folder, as a command."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -45,7 +43,7 @@ def appeared(*names: str) -> bool:
     return False
 
 
-def test_processes_know_their_number(written: Any) -> None:
+def test_processes_know_their_number(written):
     command = written("""
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS")
         Path(os.environ["RANK"]).write_text(" ".join(os.environ[name] for name in names))
@@ -62,9 +60,7 @@ def test_processes_know_their_number(written: Any) -> None:
     ],
     ids=["failed", "killed"],
 )
-def test_a_failure_ends_all_and_is_reported_once(
-    written: Any, capfd: pytest.CaptureFixture[str], lines: str, said: str
-) -> None:
+def test_a_failure_ends_all_and_is_reported_once(written, capfd, lines, said):
     assert launch(3, written(f"if rank() == 1:\n    {lines}\ntime.sleep(300)")) == 1
     assert capfd.readouterr().err == said
 
@@ -93,7 +89,7 @@ SAVING = """
         ((signal.SIGINT, signal.SIGINT), False),
     ],
 )
-def test_a_signal_reaches_every_process_once(written: Any, signals: tuple[signal.Signals, ...], saved: bool) -> None:
+def test_a_signal_reaches_every_process_once(written, signals, saved):
     """A second Ctrl-C ends all at once."""
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, *written(SAVING)])
     assert appeared("ready-0", "ready-1")
@@ -105,7 +101,7 @@ def test_a_signal_reaches_every_process_once(written: Any, signals: tuple[signal
     assert [Path(f"saved-{rank}").exists() for rank in range(2)] == [saved, saved]
 
 
-def test_processes_leave_signals_from_outside_to_the_launcher(written: Any) -> None:
+def test_processes_leave_signals_from_outside_to_the_launcher(written):
     command = written("""
         follow_launcher()
         for one in (signal.SIGTERM, signal.SIGINT):
@@ -116,7 +112,7 @@ def test_processes_leave_signals_from_outside_to_the_launcher(written: Any) -> N
     assert Path("alive-0").exists() and Path("alive-1").exists()
 
 
-def test_processes_end_with_a_launcher_that_is_killed(written: Any) -> None:
+def test_processes_end_with_a_launcher_that_is_killed(written):
     command = written("""
         follow_launcher()
         Path(f"pid-{rank()}.part").write_text(str(os.getpid()))
@@ -148,7 +144,7 @@ def test_one_process_a_gpu_or_as_many_as_are_asked_for(runtime, tmp_path, monkey
     assert num_processes(chosen) == 1
 
 
-def test_more_processes_than_gpus_are_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_are_refused(runtime, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match=r"runtime\.processes: 3: one a GPU; allowed here: 1 … 2, or null"):
         num_processes(runtime.model_copy(update={"device": "auto", "processes": 3}))

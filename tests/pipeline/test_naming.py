@@ -37,15 +37,13 @@ FIRST = Earlier("pipeline icons 16 px", texts(OWN))
         ),
     ],
 )
-def test_a_run_is_named_by_what_differs(
-    changes: dict[str, Any], earlier: list[Earlier], name: str, described: str
-) -> None:
+def test_a_run_is_named_by_what_differs(changes, earlier, name, described):
     written = COMMITTED | changes
     label = run_label(written, COMMITTED, written, earlier)
     assert label.name == name
     assert described in label.description.splitlines()
 
 
-def test_without_a_commit_a_run_is_named_by_its_data() -> None:
+def test_without_a_commit_a_run_is_named_by_its_data():
     assert run_label(COMMITTED, None, COMMITTED, []).name == "digits 8 px"
     assert run_label({"seed": 1}, None, {"seed": 1}, []).name == "other settings"

@@ -22,7 +22,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path, monkeypatch):
     """Writes a params file; the working directory has images, a network's folder and a bank."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".dvc").mkdir()
@@ -43,7 +43,7 @@ def recorded(name: str) -> Any:
     return read_json(SOURCES / f"{name}.json")
 
 
-def test_every_key_has_a_file_of_its_own(write: Write):
+def test_every_key_has_a_file_of_its_own(write):
     expert, drawn = {"method": "proxy", "replay": "bank.jsonl"}, {"method": "random"}
     plans = {"ratios/half": {"pruning": expert}, "ratios/all": {"pruning": None}}
     write(pruning={"expert": expert, "drawn": drawn}, plans=plans, extractor={"weights": None})
@@ -60,7 +60,7 @@ def test_every_key_has_a_file_of_its_own(write: Write):
     assert len(gone) == 5, "files of vanished keys go"
 
 
-def test_a_file_changes_with_content_and_settings_alone(write: Write, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_changes_with_content_and_settings_alone(write, monkeypatch):
     assert len(write_sources(GRAPH)) == 2
     before = {file: file.stat().st_mtime_ns for file in SOURCES.rglob("*.json")}
     os.utime("images.npz", (1, 1))
@@ -76,7 +76,7 @@ def test_a_file_changes_with_content_and_settings_alone(write: Write, monkeypatc
     assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"], "the settings next to a source count"
 
 
-def test_a_file_names_no_place_and_stays_where_its_source_is_moved(write: Write, tmp_path: Path):
+def test_a_file_names_no_place_and_stays_where_its_source_is_moved(write, tmp_path):
     write_sources(GRAPH)
     files = sorted(SOURCES.rglob("*.json"))
     before = [file.read_bytes() for file in files]
@@ -88,7 +88,7 @@ def test_a_file_names_no_place_and_stays_where_its_source_is_moved(write: Write,
 
 
 @pytest.mark.parametrize("path", ["~/images.npz", "$HOME/images.npz", "${UNEQUAL_SCRATCH}/images.npz"])
-def test_home_and_variables_in_paths(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+def test_home_and_variables_in_paths(write, tmp_path, monkeypatch, path):
     for name in ("HOME", "UNEQUAL_SCRATCH"):
         monkeypatch.setenv(name, str(tmp_path))
     write_sources(GRAPH)
@@ -100,7 +100,7 @@ def test_home_and_variables_in_paths(write: Write, tmp_path: Path, monkeypatch: 
     assert PATH.validate_python(path) == str(tmp_path / "images.npz")
 
 
-def test_in_a_copy_of_dvc_a_relative_path_is_that_of_the_project(write: Write, tmp_path: Path):
+def test_in_a_copy_of_dvc_a_relative_path_is_that_of_the_project(write, tmp_path):
     write_sources(GRAPH)
     for below, path in ((".", "images.npz"), ("studies/x", "../../images.npz")):
         copy = tmp_path / ".dvc/tmp/exps/tmp1234" / below
@@ -113,7 +113,7 @@ def test_in_a_copy_of_dvc_a_relative_path_is_that_of_the_project(write: Write, t
         assert Path(PATH.validate_python(path)).samefile(tmp_path / "images.npz")
 
 
-def test_a_place_is_no_part_of_what_is_logged(write: Write, tmp_path: Path):
+def test_a_place_is_no_part_of_what_is_logged(write, tmp_path):
     write(data={"source": "array", "path": str(tmp_path / "images.npz"), "fit": "images.npz"}, seed=1)
     write_sources(GRAPH)
     document = yaml.safe_load(Path("params.yaml").read_text())
@@ -125,7 +125,7 @@ def test_a_place_is_no_part_of_what_is_logged(write: Write, tmp_path: Path):
     }  # fmt: skip
 
 
-def test_settings_that_an_engine_has_not_seen_are_refused_and_by_hand_taken(write: Write):
+def test_settings_that_an_engine_has_not_seen_are_refused_and_by_hand_taken(write):
     write_sources(GRAPH)
     write(data={"path": "images.npz", "source": "array", "fit": "crop"})
     assert refusal(refuse_other_source, "data").startswith("params.yaml: data: edited since the engine began")
@@ -133,7 +133,7 @@ def test_settings_that_an_engine_has_not_seen_are_refused_and_by_hand_taken(writ
     assert write_sources(GRAPH) == []
 
 
-def test_a_replaced_file_of_the_same_size_and_time_is_noticed(write: Write):
+def test_a_replaced_file_of_the_same_size_and_time_is_noticed(write):
     write_sources(GRAPH)
     times = os.stat("images.npz")
     Path("other.npz").write_bytes(b"IMAGES")
@@ -151,21 +151,21 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_of_a_folder_paths_and_contents_count(write: Write, change: str):
+def test_of_a_folder_paths_and_contents_count(write, change):
     write_sources(GRAPH)
     CHANGES[change](Path("net/unet/config.json"))
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
 
 
 @pytest.mark.parametrize("content", ["[]", "{"])
-def test_a_damaged_memory_costs_a_hash_and_nothing_else(write: Write, content: str):
+def test_a_damaged_memory_costs_a_hash_and_nothing_else(write, content):
     write_sources(GRAPH)
     Path("work/sources.json").write_text(content)
     assert write_sources(GRAPH) == []
     assert read_json(Path("work/sources.json"))
 
 
-def test_a_model_on_the_hub_is_identified_by_its_commit(write: Write):
+def test_a_model_on_the_hub_is_identified_by_its_commit(write):
     write(network={"pretrained": f"someone/something@{COMMIT}"})
     write_sources(GRAPH)
     assert recorded("network")["source"] == f"someone/something@{COMMIT}"
@@ -192,14 +192,14 @@ def test_a_model_on_the_hub_is_identified_by_its_commit(write: Write):
         ({"plans": {"a/b": {"pruning": {"replay": "lost"}}}}, "plans.a/b.pruning.replay: lost: missing"),
     ],
 )
-def test_what_is_not_there_is_refused_by_the_writer_and_by_the_gate(write: Write, sections: dict[str, Any], said: str):
+def test_what_is_not_there_is_refused_by_the_writer_and_by_the_gate(write, sections, said):
     write(**sections)
     assert refusal(write_sources, GRAPH).startswith(f"params.yaml: {said}")
     assert refusal(check_sources).startswith(f"params.yaml: {said}")
     assert not SOURCES.exists()
 
 
-def test_what_cannot_be_read_is_refused(write: Write):
+def test_what_cannot_be_read_is_refused(write):
     Path("net/loop").symlink_to(Path("net").resolve())
     line = refusal(write_sources, GRAPH)
     assert line.startswith("params.yaml: network.pretrained: ") and "whose files would count twice" in line
@@ -216,7 +216,7 @@ def test_what_cannot_be_read_is_refused(write: Write):
         {"plans": {"a": {"pruning": "bank.jsonl"}}},
     ],
 )
-def test_what_the_gate_refuses_or_a_download_brings_is_nothing_outside(write: Write, sections: dict[str, Any]):
+def test_what_the_gate_refuses_or_a_download_brings_is_nothing_outside(write, sections):
     write(**sections)
     write_sources(GRAPH)
     named = {name: source.value for name, source in sources(yaml.safe_load(Path("params.yaml").read_text())).items()}
@@ -224,14 +224,14 @@ def test_what_the_gate_refuses_or_a_download_brings_is_nothing_outside(write: Wr
     assert [file for file in Path().rglob("*.json") if SOURCES not in file.parents and "out" in file.name] == []
 
 
-def test_a_study_looks_from_its_own_folder(write: Write):
+def test_a_study_looks_from_its_own_folder(write):
     Path("studies/x").mkdir(parents=True)
     Path("studies/x/params.yaml").write_text("data: {source: array, path: ../../images.npz}\n")
     assert write_sources(Path("studies/x/dvc.yaml")) == [f"studies/x/{SOURCES}/data.json: new"]
     assert "sha256" in read_json(Path("studies/x") / SOURCES / "data.json")
 
 
-def test_a_stage_makes_the_missing_file_and_refuses_another_content(write: Write):
+def test_a_stage_makes_the_missing_file_and_refuses_another_content(write):
     assert refuse_other_source("data") == SOURCES / "data.json"
     refuse_other_source("data")
     Path("images.npz").write_bytes(b"others")

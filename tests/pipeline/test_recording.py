@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
@@ -58,7 +57,7 @@ def write_params(seed: int = 1) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(tmp_path_factory):
     """A project of four stages, whose outputs lie there and are recorded."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("recorded"))
@@ -76,7 +75,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:
+def project(tmp_path, monkeypatch, recorded):
     shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
@@ -103,7 +102,7 @@ def stale() -> set[str]:
     return stale_stages(stages, lambda one: {dep.def_path for dep in one.deps} - {"gate.json"})
 
 
-def test_the_lock_file_is_that_of_dvc_commit_and_outputs_are_in_the_cache() -> None:
+def test_the_lock_file_is_that_of_dvc_commit_and_outputs_are_in_the_cache():
     written = Path("dvc.lock").read_text()
     assert written.count("- red") == 2, "settings that share an anchor stand there one by one"
     Path("drawn/1.txt").unlink()
@@ -148,12 +147,12 @@ def lost_output() -> None:
         (lost_output, {"draw", "join"}),
     ],
 )
-def test_content_decides_what_is_stale(change: Callable[[], None], expected: set[str]) -> None:
+def test_content_decides_what_is_stale(change, expected):
     change()
     assert stale() == expected
 
 
-def test_a_finished_run_is_recorded_and_makes_what_follows_stale() -> None:
+def test_a_finished_run_is_recorded_and_makes_what_follows_stale():
     write_params(seed=2)
     draw()
     assert record_finished(GRAPH) == ["draw"]
@@ -166,7 +165,7 @@ def no_gate() -> None:
 
 
 @pytest.mark.parametrize("change", [other_setting, other_input, other_code, other_output, lost_output, no_gate])
-def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[[], None]) -> None:
+def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change):
     before = Path("dvc.lock").read_text()
     draw()
     change()
@@ -176,7 +175,7 @@ def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[
     assert len(list(finished_runs())) == 1
 
 
-def test_a_recording_that_must_wait_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_that_must_wait_is_reported_in_one_line(capsys):
     write_params(seed=2)
     draw()
     other = "import sys; from dvc.repo import Repo; l = Repo().lock; l.lock(); print(flush=True); sys.stdin.read()"

@@ -18,7 +18,7 @@ SETTINGS = {
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(SETTINGS))
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
@@ -26,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_seeds_of_replicas_and_of_their_samples_are_all_different() -> None:
+def test_seeds_of_replicas_and_of_their_samples_are_all_different():
     found = [SETTINGS, *(replica_params(SETTINGS, number) for number in (1, 2, 3))]
     assert [one["seed"] for one in found] == [7, 8, 9, 10]
     seeds = [seed for one in found for seed in one["evaluation"]["seeds"]]
@@ -35,7 +35,7 @@ def test_seeds_of_replicas_and_of_their_samples_are_all_different() -> None:
     assert SETTINGS["evaluation"] == {"samples": 100, "seeds": [3, 5]}
 
 
-def test_a_replica_sees_the_same_graph_and_data_and_is_written_on_a_change_alone(project: Path) -> None:
+def test_a_replica_sees_the_same_graph_and_data_and_is_written_on_a_change_alone(project):
     folder = prepare_replica(1)
     params = folder / "params.yaml"
     assert folder == Path("replicas/seed_8")

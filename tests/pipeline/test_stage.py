@@ -31,7 +31,7 @@ class Settings(StageSettings):
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     """An empty project with settings and one input."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
@@ -109,7 +109,7 @@ def work_of(body: Callable[[Run], None] = write_two, recipe: str = "plain") -> P
     return seen[0]
 
 
-def test_outputs_replace_older_ones_and_the_work_directory_goes(project: Path) -> None:
+def test_outputs_replace_older_ones_and_the_work_directory_goes(project):
     Path("artifacts/folder").mkdir(parents=True)
     Path("artifacts/folder/stale.txt").write_text("old")
     assert status(write_two) == 0
@@ -132,9 +132,7 @@ def test_outputs_replace_older_ones_and_the_work_directory_goes(project: Path) -
         (Stopped(signal.SIGINT), 130, "test_stage: stopped; the same command goes on\n", "KILLED"),
     ],
 )
-def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
-    project: Path, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str, end: str
-) -> None:
+def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(project, capsys, error, code, line, end):
     assert status(raising(error)) == code
     assert capsys.readouterr().err == line.format(here=project)
     assert not Path("artifacts").exists()
@@ -161,9 +159,7 @@ class Hungry(StageSettings):
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
 )
-def test_too_little_memory_is_one_line_that_names_what_to_lower(
-    capsys: pytest.CaptureFixture[str], error: Exception
-) -> None:
+def test_too_little_memory_is_one_line_that_names_what_to_lower(capsys, error):
     @stage(Hungry)
     def main(run: Run, settings: Hungry) -> None:
         raise error
@@ -180,7 +176,7 @@ def test_too_little_memory_is_one_line_that_names_what_to_lower(
     )
 
 
-def test_each_process_works_on_a_gpu_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_works_on_a_gpu_of_its_own(tmp_path, monkeypatch):
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
@@ -209,7 +205,7 @@ def swallowed() -> None:
 
 
 @pytest.mark.parametrize("action", [terminated, swallowed])
-def test_termination_ends_with_143_and_one_line(capsys: pytest.CaptureFixture[str], action: Callable[[], None]) -> None:
+def test_termination_ends_with_143_and_one_line(capsys, action):
     before = signal.getsignal(signal.SIGTERM)
     assert status(and_then(action)) == 143
     assert capsys.readouterr().err == "test_stage: stopped; the same command goes on\n"
@@ -217,13 +213,13 @@ def test_termination_ends_with_143_and_one_line(capsys: pytest.CaptureFixture[st
     assert Recorder.calls[-1] == ("finish", "KILLED")
 
 
-def test_a_bug_keeps_its_traceback() -> None:
+def test_a_bug_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         program(raising(ZeroDivisionError()))(["--recipe", "plain"])
     assert Recorder.calls[-1] == ("finish", "FAILED")
 
 
-def test_state_is_resumed_by_the_same_run_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_is_resumed_by_the_same_run_only(monkeypatch):
     first = work_of()
     assert work_of() == first
     assert work_of(recipe="other") != first
@@ -247,7 +243,7 @@ OTHER_CODE = {"modules": {"unequal/errors.py": "0"}, "texts": {}, "libraries": {
 
 
 @pytest.mark.parametrize("moment", ["before the start", "meanwhile"])
-def test_a_stage_whose_code_has_changed_publishes_nothing(capsys: pytest.CaptureFixture[str], moment: str) -> None:
+def test_a_stage_whose_code_has_changed_publishes_nothing(capsys, moment):
     code_file(OTHER_CODE if moment == "before the start" else fingerprint(Path(__file__)))
     assert status(lambda run: (write_two(run), code_file(OTHER_CODE))) == 1
     refusal = capsys.readouterr().err
@@ -256,7 +252,7 @@ def test_a_stage_whose_code_has_changed_publishes_nothing(capsys: pytest.Capture
     assert not Path("artifacts/file.txt").exists()
 
 
-def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
+def test_a_second_attempt_finds_the_state_but_no_unfinished_output():
     def resume(run: Run) -> None:
         write_two(run)
         assert (run.work / "state").read_text() == "resumable"
@@ -265,7 +261,7 @@ def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
     assert status(resume) == 0
 
 
-def test_a_work_directory_begun_by_a_killed_run_is_taken(project: Path) -> None:
+def test_a_work_directory_begun_by_a_killed_run_is_taken(project):
     path = work_of()
     path.mkdir()
     (path / ".kin.json.0123").touch()  # cut off in the middle of its first file
@@ -273,7 +269,7 @@ def test_a_work_directory_begun_by_a_killed_run_is_taken(project: Path) -> None:
     assert list((project / "work").iterdir()) == []
 
 
-def test_the_state_stays_until_the_log_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_stays_until_the_log_is_ended(monkeypatch):
     """A server that answers late is waited for, and a run may be killed meanwhile, after which engines delete its
     outputs."""
     kept: list[str] = []
@@ -287,7 +283,7 @@ def test_the_state_stays_until_the_log_is_ended(monkeypatch: pytest.MonkeyPatch)
     assert kept == ["resumable"]
 
 
-def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_finished_state_a_kill_leaves_no_part(project, monkeypatch):
     """Deleted file by file, it would be taken up half by the next run."""
     rmtree, found = shutil.rmtree, []
 
@@ -318,7 +314,7 @@ def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: p
     ],
     ids=["an input after the key", "an announced output that is not written"],
 )
-def test_errors_of_a_programmer_are_no_refusals(body: Callable[[Run], None], named: str) -> None:
+def test_errors_of_a_programmer_are_no_refusals(body, named):
     with pytest.raises(RuntimeError, match=named):
         program(body)(["--recipe", "plain"])
     assert not Path("a.txt").exists()
@@ -331,9 +327,7 @@ def test_errors_of_a_programmer_are_no_refusals(body: Callable[[Run], None], nam
         ({"device": "cuda"}, lambda run: run.device, "test_stage: params.yaml: runtime.device: 'cuda': PyTorch"),
     ],
 )
-def test_bad_inputs_and_settings_are_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runtime: Any, body: Any, refusal: str
-) -> None:
+def test_bad_inputs_and_settings_are_one_line(capsys, monkeypatch, runtime, body, refusal):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     write_params(**runtime)
     assert status(body) == 1
@@ -352,7 +346,7 @@ def at_work_elsewhere(lock: str) -> Iterator[subprocess.Popen[bytes]]:
         yield holder
 
 
-def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_processes_never_share_a_work_directory(capsys):
     """A cluster starts a retry as soon as it has asked the first one to end; a stage may outlive its engine."""
     path, order = work_of(), list[str]()
     with at_work_elsewhere(f"{path}.lock") as holder:
@@ -362,7 +356,7 @@ def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith(f"{path}: waiting for another process that is at work on the same; end")
 
 
-def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
+def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline():
     content = {"fid": {"mean": 3.5}, "n": 10}
     assert status(lambda run: run.metrics("results/fid.json", content, headline={"fid_base": 3.5})) == 0
     assert json.loads(Path("results/fid.json").read_text()) == content
@@ -371,7 +365,7 @@ def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
     assert ("artifacts", [Path("results/fid.json")]) in Recorder.calls
 
 
-def test_of_several_processes_only_the_leader_publishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_processes_only_the_leader_publishes(tmp_path, monkeypatch):
     launched(1, 2, tmp_path, monkeypatch)
     (tmp_path / "decided-no").touch()
     assert status(write_two) == 0
@@ -383,7 +377,7 @@ def test_of_several_processes_only_the_leader_publishes(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_the_harness_starts_without_the_library_of_tracking() -> None:
+def test_the_harness_starts_without_the_library_of_tracking():
     code = "import sys, unequal.pipeline.stage; print([name for name in ('mlflow',) if name in sys.modules])"
     root = Path(__file__).parents[1]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

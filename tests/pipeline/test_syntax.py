@@ -25,7 +25,7 @@ def of(source: str) -> str:
         ("x = (1)", "x = 1"),
     ],
 )
-def test_layout_comments_and_docstrings_say_nothing(before: str, after: str):
+def test_layout_comments_and_docstrings_say_nothing(before, after):
     assert of(before) == of(after)
 
 
@@ -49,5 +49,5 @@ def test_layout_comments_and_docstrings_say_nothing(before: str, after: str):
         ("f('doc')", "f('other')"),
     ],
 )
-def test_what_changes_a_program_is_seen(before: str, after: str):
+def test_what_changes_a_program_is_seen(before, after):
     assert of(before) != of(after)

@@ -14,14 +14,13 @@ import mlflow.pyfunc
 import numpy as np
 import pytest
 import yaml
-from diffusers.models.unets.unet_2d import UNet2DModel
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from unequal.files import write_json
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import save_model
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store
 from unequal.pipeline.tracker import Tracker
@@ -33,7 +32,6 @@ from unequal.settings.training import Tracking
 ROOT = Path(__file__).parents[2]
 TRACKING: dict[str, Any] = {"uri": None, "experiment": "tests", "artifact_limit_mb": 0.001, "timeout_s": 60.0}
 RUNTIME = {"device": "cpu", "compile": False, "channels_last": False, "progress": False}
-Logged = Callable[..., tuple[Run, Run, MlflowClient]]
 SETTINGS = {"seed": 1, "training": {"betas": [0.9, 0.999], "precision": "fp32"}}
 
 #: A stage that logs curves, figures and a file.
@@ -56,7 +54,7 @@ main()
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_database: Path) -> Path:
+def project(tmp_path, monkeypatch, empty_database):
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
@@ -102,7 +100,7 @@ def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def logged(project: Path) -> Logged:
+def logged(project):
     """Log a run to its end, and give it back with the pipeline's run and a client."""
 
     def log_to_the_end(*calls: Callable[[Tracker], object], **changes: Any) -> tuple[Run, Run, MlflowClient]:
@@ -116,7 +114,7 @@ def logged(project: Path) -> Logged:
     return log_to_the_end
 
 
-def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: Logged) -> None:
+def test_a_child_has_settings_curves_files_and_a_parent(project, logged):
     write_json(Path("results/small.json"), {})
     parent, child, client = logged(
         lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
@@ -159,7 +157,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path, logged: L
     assert found.items() >= small.items()
 
 
-def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project: Path) -> None:
+def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project):
     settings = {f"recipe_{number}": {"images": number} for number in range(250)} | {"long": "x" * 7000}
     document = settings | {"runtime": RUNTIME | {"tracking": TRACKING}}
     Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document)).finish("FINISHED")
@@ -168,7 +166,7 @@ def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(pro
         assert (run.data.params["recipe_249.images"], run.data.params["long"]) == ("249", "x" * 6000)
 
 
-def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_with_the_same_settings_share_a_parent(project, monkeypatch):
     tracker("first").finish("FINISHED")
     monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
     tracker("second", timeout_s=59.0).finish("FAILED")
@@ -187,7 +185,7 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
 
 
-def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Path, logged: Logged) -> None:
+def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project, logged):
     (project / "params.yaml").write_text("seed: 1\ntraining: {betas: [0.9, 0.99], lr: 1e-4}\n")
     for arguments in (["init", "-q"], ["add", "params.yaml"], ["commit", "-qm", "settings"]):
         git(*arguments)
@@ -199,9 +197,7 @@ def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project: Pa
 
 
 @pytest.mark.parametrize("place", [shutil.move, shutil.copytree])
-def test_a_moved_or_copied_project_brings_its_files_along(
-    project: Path, monkeypatch: pytest.MonkeyPatch, place: Callable[[Path, Path], object]
-) -> None:
+def test_a_moved_or_copied_project_brings_its_files_along(project, monkeypatch, place):
     (project / "first/.dvc").mkdir(parents=True)
     shutil.move(project / "mlflow.db", project / "first/mlflow.db")
     monkeypatch.chdir(project / "first")
@@ -226,14 +222,14 @@ def log_a_file(name: str) -> None:
     tracker.finish("FINISHED")
 
 
-def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(logged: Logged) -> None:
+def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(logged):
     rows = [{"round": 0, "loss": 0.5, "proposer": "tpe"}, {"round": 1, "loss": 0.25, "proposer": "llm é"}]
     _, child, client = logged(*[lambda log: log.table("memory_bank", rows)] * 2)
     table = client.load_table(child.info.experiment_id, "memory_bank.json", [child.info.run_id])
     assert table.to_dict("records") == rows
 
 
-def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path, logged: Logged) -> None:
+def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project, logged):
     Path("models").mkdir()
     Path("models/weights.bin").write_bytes(b"x" * 1001)
     Path("models/config.json").write_bytes(b"y" * 1000)
@@ -246,7 +242,7 @@ def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path, logged
     assert child.data.tags["artifact.models/weights.bin"] == f"md5:{md5}"
 
 
-def test_prepared_data_is_the_data_set_of_the_run(logged: Logged) -> None:
+def test_prepared_data_is_the_data_set_of_the_run(logged):
     facts = {"n": 4, "shape": [1, 8, 8], "source": "digits", "path": None, "sha256": "ab" * 32}
     write_json(Path("data/facts.json"), facts)
     names = ("data", "elsewhere", "data")
@@ -256,7 +252,7 @@ def test_prepared_data_is_the_data_set_of_the_run(logged: Logged) -> None:
         assert json.loads(used.dataset.profile) == facts
 
 
-def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
+def test_a_commit_is_dirty_by_code_but_not_by_results(project):
     git("init", "--quiet")
     for file in ("code.py", "dvc.lock"):
         Path(file).write_text("1")
@@ -273,7 +269,7 @@ def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
-def test_processes_on_a_fresh_database_lose_nothing(project: Path) -> None:
+def test_processes_on_a_fresh_database_lose_nothing(project):
     (project / "mlflow.db").unlink()
     write_stage(project)
     names = [f"stage_{i}" for i in range(4)]
@@ -313,8 +309,8 @@ class Away:
 @pytest.mark.parametrize("back", ["while the stage runs", "as it ends"])
 @pytest.mark.parametrize("from_the_start", [True, False])
 def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], back: str, from_the_start: bool
-) -> None:
+    project, monkeypatch, capsys, back, from_the_start
+):
     away = Away(monkeypatch)
     if from_the_start:
         away.gone.set()
@@ -340,9 +336,7 @@ def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
     assert said.endswith("ConnectionError; going on, what is logged is sent when it answers")
 
 
-def test_a_server_that_stays_away_is_not_waited_for_at_the_end(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_stays_away_is_not_waited_for_at_the_end(project, monkeypatch, capsys):
     monkeypatch.setattr(tracking, "LAST_SECONDS", 0.01)
     away = Away(monkeypatch)
     away.gone.set()
@@ -355,9 +349,7 @@ def test_a_server_that_stays_away_is_not_waited_for_at_the_end(
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracking:")][1:] == []
 
 
-def test_a_request_that_is_refused_costs_no_other(
-    logged: Logged, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_request_that_is_refused_costs_no_other(logged, monkeypatch, capsys):
     def refused(*_: Any, **__: Any) -> None:
         raise MlflowException("no such table", error_code=INVALID_PARAMETER_VALUE)
 
@@ -367,16 +359,14 @@ def test_a_request_that_is_refused_costs_no_other(
     assert capsys.readouterr().err.endswith("MlflowException: no such table; the rest is logged\n")
 
 
-def test_a_machine_without_git(project: Path, monkeypatch: pytest.MonkeyPatch, logged: Logged) -> None:
+def test_a_machine_without_git(project, monkeypatch, logged):
     monkeypatch.setenv("PATH", str(project))
     _, child, _ = logged()
     assert child.info.status == "FINISHED"
     assert not {"git.dirty", "mlflow.source.git.commit"} & set(child.data.tags)
 
 
-def test_a_registered_model_has_a_signature_and_makes_the_models_samples(
-    project: Path, logged: Logged, tiny_net: Callable[[], UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def test_a_registered_model_has_a_signature_and_makes_the_models_samples(project, logged, tiny_net, make_record):
     net = tiny_net()
     save_model(Path("model"), net, make_record(net))
     sampling = Sampling(steps=3, spacing="uniform", eta=0.0, clip=True, batch_size=2)
@@ -392,12 +382,3 @@ def test_a_registered_model_has_a_signature_and_makes_the_models_samples(
     assert loaded.metadata.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
     with pytest.raises(MlflowException, match="shape"):
         loaded.predict(noise[:, :, :4])
-
-
-def test_a_run_without_a_commit_is_named_by_what_differs_from_an_earlier_one(project: Path) -> None:
-    for seed in (1, 2):
-        written = SETTINGS | {"seed": seed, "data": {"path": "data/icons", "image_size": 16}}
-        document = written | {"data": {"path": "ab" * 32, "image_size": 16}}
-        Tracker(Tracking(**TRACKING), StageExecution("train", {}, {}, document, written)).finish("FINISHED")
-    names = {run.info.run_name for run in runs(project)[0]}
-    assert names == {"pipeline icons 16 px", "pipeline icons 16 px seed=2"}

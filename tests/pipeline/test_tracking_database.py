@@ -17,11 +17,11 @@ TRACKING: dict[str, Any] = {"experiment": "tests", "artifact_limit_mb": 0.001, "
 
 
 @pytest.fixture
-def database(tmp_path: Path, empty_database: Path) -> Path:
+def database(tmp_path, empty_database):
     return Path(shutil.copy(empty_database, tmp_path / "mlflow.db"))
 
 
-def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> None:
+def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path):
     assert database_file("sqlite:///runs/own.db", tmp_path) == tmp_path / "runs/own.db"
     assert database_file("sqlite:////data/own.db", tmp_path) == Path("/data/own.db")
     assert database_file("http://127.0.0.1:5000", tmp_path) is None
@@ -35,9 +35,7 @@ def with_a_run_of(path: Path, *tags: str) -> None:
 
 
 @pytest.mark.parametrize(("tags", "ours"), [((CONFIGURATION_TAG,), True), (("stage",), True), ((), False)])
-def test_a_database_with_runs_of_others_is_not_migrated(
-    database: Path, monkeypatch: pytest.MonkeyPatch, tags: tuple[str, ...], ours: bool
-) -> None:
+def test_a_database_with_runs_of_others_is_not_migrated(database, monkeypatch, tags, ours):
     upgraded, backup = list[str](), database.with_name("mlflow.db.an-older-one.bak")
     monkeypatch.setattr("mlflow.db.upgrade.main", lambda words, **_: upgraded.extend(words))
     with_a_run_of(database, CONFIGURATION_TAG)
@@ -69,7 +67,7 @@ def test_a_database_with_runs_of_others_is_not_migrated(
         ("http://host:5000/?a=b&token=abc123/api", "abc123"),
     ],
 )
-def test_an_address_never_shows_its_secrets(uri: str, secret: str) -> None:
+def test_an_address_never_shows_its_secrets(uri, secret):
     text = f"tracking: {uri}: no answer from {uri}/api/2.0/mlflow: ('{uri}')"
     assert secret not in without_credentials(text, uri)
     with pytest.raises(ValueError, match="uri: holds a password or a query; set the environment variables") as refusal:
@@ -78,16 +76,16 @@ def test_an_address_never_shows_its_secrets(uri: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["http://ann@host", "sqlite:///a:b@c/mlflow.db", "http://host/a@b", "databricks"])
-def test_an_address_without_secrets_is_taken(uri: str) -> None:
+def test_an_address_without_secrets_is_taken(uri):
     assert Tracking.model_validate(TRACKING | {"uri": uri}).uri == uri
 
 
-def test_credentials_alone_are_taken_out_of_a_text() -> None:
+def test_credentials_alone_are_taken_out_of_a_text():
     text = "request to https://me:p@ss@host:5000/api failed, see http://host/a@b"
     assert without_credentials(text) == "request to https://host:5000/api failed, see http://host/a@b"
 
 
-def test_a_database_that_a_stranger_holds_is_tried_again(database: Path) -> None:
+def test_a_database_that_a_stranger_holds_is_tried_again(database):
     store = Store(f"sqlite:///{database}", database.parent, "tests", StageExecution("train", {}, {}, {}))
     attempts: list[Store] = []
 

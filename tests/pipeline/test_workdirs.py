@@ -22,9 +22,7 @@ from unequal.pipeline.workdirs import (
 @pytest.mark.parametrize("project", ["project", "studies", "studies/clone"])
 @pytest.mark.parametrize("copy", [".", ".dvc/tmp/exps/tmpvp4yyc0c"])
 @pytest.mark.parametrize("name", ["mine", "mine/patches"])
-def test_a_study_lies_below_the_root_whatever_that_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: str, copy: str, name: str
-) -> None:
+def test_a_study_lies_below_the_root_whatever_that_is_called(tmp_path, monkeypatch, project, copy, name):
     root, folder = tmp_path / project, tmp_path / project / copy / "studies" / name
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
@@ -34,7 +32,7 @@ def test_a_study_lies_below_the_root_whatever_that_is_called(
 
 
 @pytest.mark.parametrize("folder", [".", "dvc/tmp/exps/x", "studies/mine"])
-def test_without_a_project_the_root_is_the_working_directory(project: Path, folder: str) -> None:
+def test_without_a_project_the_root_is_the_working_directory(project, folder):
     (project / folder).mkdir(parents=True, exist_ok=True)
     os.chdir(project / folder)
     assert (project_root(), study()) == (project / folder, None)
@@ -48,7 +46,7 @@ def state(root: Path, instance: str, number: int) -> Path:
     return work
 
 
-def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path: Path) -> None:
+def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path):
     states = [state(tmp_path, "train_base", number) for number in range(STATES_STORED + 5)]
     others = [state(tmp_path, name, 0) for name in ("train", "train_base-x", "a_train_base")]
     own, finished, at_work = states[:3]
@@ -63,7 +61,7 @@ def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path: Path) -
     assert not Path(lock_of(at_work).lock_file).exists()
 
 
-def test_a_run_that_differs_by_milestones_alone_adopts_the_newest_state(tmp_path: Path) -> None:
+def test_a_run_that_differs_by_milestones_alone_adopts_the_newest_state(tmp_path):
     def work(key: str, kin: str, *files: str) -> Path:
         folder = tmp_path / f"train-{key * 12}"
         for name in files:

@@ -1,6 +1,5 @@
 """timesteps.json as it is written and read, which timesteps it holds and what each stands for; what is refused."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,21 +34,21 @@ def document(**changes: Any) -> Timesteps:
     return Timesteps(**(facts | changes))
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     written = document()
     written.write(tmp_path / "timesteps.json")
     assert Timesteps.read(tmp_path / "timesteps.json") == written
     assert written.judged == written.losses["train"]
 
 
-def test_tables_are_means_errors_and_mean_squares() -> None:
+def test_tables_are_means_errors_and_mean_squares():
     found = Losses.of(LOSSES)
     np.testing.assert_allclose(found.mean, LOSSES.mean(1))
     np.testing.assert_allclose(np.square(found.stderr), LOSSES.var(1, ddof=1) / 5)
     np.testing.assert_allclose(found.second_moment, (LOSSES**2).mean(1))
 
 
-def test_between_measured_timesteps_logarithms_are_linear_in_log_snr() -> None:
+def test_between_measured_timesteps_logarithms_are_linear_in_log_snr():
     """A power of the SNR is given back to the last digit inside, and held beyond both ends."""
     schedule, steps = NoiseSchedule.linear(T), (3, 10, 40)
     config = schedule.snr.numpy() ** 0.3
@@ -71,7 +70,7 @@ def test_between_measured_timesteps_logarithms_are_linear_in_log_snr() -> None:
         ({"further": 1}, "further: unknown key"),
     ],
 )
-def test_what_is_no_profile_is_refused_in_a_line(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_what_is_no_profile_is_refused_in_a_line(tmp_path, changes, complaint):
     path = tmp_path / "timesteps.json"
     document().write(path)
     write_json(path, read_json(path) | changes)
@@ -80,7 +79,7 @@ def test_what_is_no_profile_is_refused_in_a_line(tmp_path: Path, changes: dict[s
 
 
 @given(st.sets(st.integers(0, 49), min_size=1))
-def test_a_measured_timestep_stands_for_those_that_it_is_nearest_to(chosen: set[int]) -> None:
+def test_a_measured_timestep_stands_for_those_that_it_is_nearest_to(chosen):
     assert shares_of(np.array(sorted(chosen)), 50).sum() == pytest.approx(1)
     np.testing.assert_allclose(shares_of(np.arange(50), 50), 1 / 50)
     np.testing.assert_allclose(shares_of(np.array([0, 4, 9]), 10), [0.25, 0.45, 0.3])
@@ -90,7 +89,7 @@ SCHEDULES = [NoiseSchedule.linear(1000), NoiseSchedule.cosine(1000), Flow(1000, 
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda one: one.name)
-def test_log_snr_and_time_are_both_covered(schedule: NoiseSchedule) -> None:
+def test_log_snr_and_time_are_both_covered(schedule):
     found = spread(schedule, 100)
     assert (found[0], found[-1]) == (0, 999)
     assert len(found) > 80

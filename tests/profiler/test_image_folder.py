@@ -3,7 +3,6 @@
 import codecs
 import json
 import re
-from pathlib import Path
 
 import pytest
 from one_line import refusal
@@ -17,7 +16,7 @@ LINE = json.dumps({"file_name": "a.png", "text": "one\u2028two"}, ensure_ascii=F
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
     return tmp_path
 
@@ -33,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
         (codecs.BOM_UTF32_LE, "utf-32-le"),
     ],
 )
-def test_a_caption_is_read_as_its_mark_says(folder: Path, text: str, mark: bytes, encoding: str) -> None:
+def test_a_caption_is_read_as_its_mark_says(folder, text, mark, encoding):
     (folder / "a.txt").write_bytes(mark + text.encode(encoding))
     assert ImageFolder.below(folder).captions() == [text.strip()]
 
@@ -47,21 +46,21 @@ def test_a_caption_is_read_as_its_mark_says(folder: Path, text: str, mark: bytes
         (codecs.BOM_UTF16_LE + b"abc", "a.txt: byte 4 is no utf-16 text; save it as UTF-8"),
     ],
 )
-def test_what_is_no_text_is_refused(folder: Path, content: bytes, said: str) -> None:
+def test_what_is_no_text_is_refused(folder, content, said):
     (folder / "a.txt").write_bytes(content)
     assert said in refusal(ImageFolder.below(folder).captions)
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\r\n"])
-def test_a_list_of_captions_holds_any_text(folder: Path, mark: str, end: str) -> None:
+def test_a_list_of_captions_holds_any_text(folder, mark, end):
     (folder / "metadata.jsonl").write_bytes((mark + LINE + end).encode())
     assert ImageFolder.below(folder).captions() == ["one\u2028two"]
     (folder / "metadata.jsonl").write_bytes(LINE.replace("one", "café").encode("latin-1", "replace"))
     assert re.search(r"metadata\.jsonl: byte \d+ is no utf-8 text", refusal(ImageFolder.below(folder).captions))
 
 
-def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path: Path) -> None:
+def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path):
     for name, colour in (("train/1", "red"), ("train/2", "blue"), ("held/3", "blue"), ("held/4", "green")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
@@ -96,11 +95,11 @@ def test_numbers_of_classes_are_matched_by_name(names, known, classes, numbers):
         (["crane"], {0: "crane", 1: "crane, machine"}, "here: class 'crane' is 2 of the 2 classes"),
     ],
 )
-def test_numbers_that_names_do_not_say_are_asked_for(names: list[str], known: dict[int, str] | None, said: str) -> None:
+def test_numbers_that_names_do_not_say_are_asked_for(names, known, said):
     assert refusal(class_numbers, names, known, 2, "here").startswith(said)
 
 
-def test_names_of_classes_are_found_where_models_have_them(tmp_path: Path) -> None:
+def test_names_of_classes_are_found_where_models_have_them(tmp_path):
     assert read_class_names(tmp_path) is None
     index = {"_class_name": "DiTPipeline", "id2label": {"0": "tench", "1": "shark"}}
     (tmp_path / "model_index.json").write_text(json.dumps(index))

@@ -1,7 +1,5 @@
 """Profiles of OpenAI's `.pt` files: their flags decide what the tensors do not show."""
 
-from pathlib import Path
-
 import diffusers_folders as tiny
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A tiny network with four heads at levels of two widths, and six images."""
     root = tmp_path_factory.mktemp("openai")
     with torch.random.fork_rng():
@@ -43,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @torch.no_grad()
-def test_losses_are_those_of_the_file_s_own_network(folder: Path, tmp_path: Path) -> None:
+def test_losses_are_those_of_the_file_s_own_network(folder, tmp_path):
     chosen = {"draws": 2, "timesteps": 3, "flags": FLAGS}
     config = ProfileConfig(str(folder / "ema.pt"), folder / "train", None, tmp_path, torch.device("cpu"), **chosen)
     found = profile(config).document
@@ -61,7 +59,7 @@ def test_losses_are_those_of_the_file_s_own_network(folder: Path, tmp_path: Path
         assert found.losses["train"].mean[row] == pytest.approx(float(loss), rel=1e-3)
 
 
-def test_slots_stand_next_to_those_of_the_paper() -> None:
+def test_slots_stand_next_to_those_of_the_paper():
     """Losses of equal sums over the paper's slots give these slots back, in both columns."""
     lengths = np.array([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
     figures = tuple(np.repeat(1 / lengths, lengths))
@@ -84,7 +82,7 @@ def test_slots_stand_next_to_those_of_the_paper() -> None:
         ('--image_size "8', "No closing quotation"),
     ],
 )
-def test_unknown_flags_are_refused(flags: str, said: str) -> None:
+def test_unknown_flags_are_refused(flags, said):
     assert said in refusal(read_flags, flags)
 
 

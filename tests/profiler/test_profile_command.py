@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("command")
     tiny.ddpm(root / "model")
     tiny.write_images(root / "train", 6)
@@ -33,7 +33,7 @@ def run(folder: Path, *arguments: str) -> int:
     return 0
 
 
-def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_profile_leaves_a_page_and_a_file(folder, tmp_path, capsys):
     assert run(folder, "--draws", "2", "--out", str(tmp_path / "out")) == 0
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "cache"}
     assert "index.html" in capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_wrong_input_is_errors_in_one_line(folder, tmp_path, capsys, arguments, 
     assert not (tmp_path / "out").exists()
 
 
-def test_results_go_to_no_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_results_go_to_no_file(folder, tmp_path, capsys):
     (tmp_path / "out").write_text("a file")
     assert run(folder, "--out", str(tmp_path / "out")) == 1
     assert "a file; allowed: a folder" in capsys.readouterr().err
@@ -66,12 +66,12 @@ def test_results_go_to_no_file(folder: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_cuda_is_refused_where_there_is_none(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_cuda_is_refused_where_there_is_none(folder, tmp_path, capsys):
     assert run(folder, "--out", str(tmp_path / "out"), "--device", "cuda") == 1
     assert "--device cuda: no CUDA devices are here" in capsys.readouterr().err
 
 
-def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path):
+def test_a_stopped_profile_goes_on_to_the_same_bytes(folder, tmp_path):
     asked = ["--draws", "20", "--batch-size", "1"]
     program = [sys.executable, "-m", "unequal", "profile", str(folder / "model"), "--train"]
     program += [str(folder / "train"), "--device", "cpu", *asked, "--out", str(tmp_path / "a")]

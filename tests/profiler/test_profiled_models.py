@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("folders")
     tiny.ddpm(root / "model")
     tiny.write_images(root / "train", 9)
@@ -36,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def config(folders: Path, tmp_path: Path) -> ProfileConfig:
+def config(folders, tmp_path):
     return of_images(tmp_path, folders / "train", model=folders / "model", held_out=folders / "held_out")
 
 
@@ -45,7 +45,7 @@ def of_images(folder: Path, train: Path, model: Path | None = None, **changes: A
     return ProfileConfig(model=str(model or folder / "model"), train=train, **asked)
 
 
-def test_a_unet_is_profiled_to_the_last_digit_as_the_pipeline_profiles_its_own(folders: Path, tmp_path: Path):
+def test_a_unet_is_profiled_to_the_last_digit_as_the_pipeline_profiles_its_own(folders, tmp_path):
     """On the named schedule of the pipeline, in batches that cross timesteps, with images out of files."""
     tiny.ddpm(tmp_path / "model", trained_betas=None, beta_schedule="squaredcos_cap_v2")
     found, spec = profile(of_images(tmp_path, folders / "train", seed=3)), spec_of(schedule="cosine", timesteps=24)
@@ -56,7 +56,7 @@ def test_a_unet_is_profiled_to_the_last_digit_as_the_pipeline_profiles_its_own(f
     assert found.document.losses["train"] == Losses.of(own)
 
 
-def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_interruption(config: ProfileConfig):
+def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_interruption(config):
     profile(config).document.write(config.out / "first.json")
     again = replace(config, out=config.out.parent / "again")
     profile(again).document.write(again.out / "second.json")
@@ -76,7 +76,7 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_spoiled_files_of_the_cache_are_made_again(config: ProfileConfig):
+def test_spoiled_files_of_the_cache_are_made_again(config):
     first = profile(config).document
     files = [file for file in sorted((config.out / CACHE).rglob("*")) if file.is_file()]
     assert {file.suffix for file in files} == {".chunk", ".safetensors"}
@@ -109,14 +109,14 @@ def test_the_cache_knows_code_and_weights_by_content(config, tmp_path, monkeypat
     assert said.startswith("--out ") and "/unet/profile: inside the folder of " in said
 
 
-def test_a_timestep_has_the_same_draws_whichever_others_are_asked(config: ProfileConfig):
+def test_a_timestep_has_the_same_draws_whichever_others_are_asked(config):
     few, every = profile(replace(config, timesteps=4, batch_size=5)), profile(replace(config, batch_size=5))
     chosen = list(few.document.timesteps)
     assert chosen == spread(few.document.noise_schedule, 4).tolist()
     assert np.array_equal(few.model["train"], every.model["train"][chosen])
 
 
-def test_a_model_against_itself_has_not_changed_and_against_another_it_has(config: ProfileConfig, tmp_path: Path):
+def test_a_model_against_itself_has_not_changed_and_against_another_it_has(config, tmp_path):
     same = profile(replace(config, against=config.model)).document.compared
     assert same is not None
     assert set(same.relative["held_out"]) == set(same.relative_stderr["held_out"]) == {0.0}
@@ -129,7 +129,7 @@ def test_a_model_against_itself_has_not_changed_and_against_another_it_has(confi
     assert np.allclose(compared.relative["train"], expected)
 
 
-def test_classes_are_the_numbers_of_subfolders(tmp_path: Path):
+def test_classes_are_the_numbers_of_subfolders(tmp_path):
     tiny.ddpm(tmp_path / "model", classes=3)
     for name in ("0", "2"):
         tiny.write_images(tmp_path / "train" / name, 4, seed=int(name))
@@ -141,7 +141,7 @@ def test_classes_are_the_numbers_of_subfolders(tmp_path: Path):
     assert "class 7; the model knows classes 0 … 2" in refusal(profile, config)
 
 
-def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path: Path):
+def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path):
     tiny.dit(tmp_path / "model")
     for name in ("cat", "dog", "owl"):
         tiny.write_images(tmp_path / "train" / name, 3, seed=len(name), size=16, channels=3)
@@ -158,7 +158,7 @@ def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path: Path
     assert "in all folders; next to subfolders of " in said and said.endswith("train stands loose.png")
 
 
-def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, tmp_path: Path):
+def test_what_cannot_be_profiled_is_refused_in_one_line(config, tmp_path):
     def said(**changed: object) -> str:
         return refusal(profile, replace(config, **changed))
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, t
     assert "unet/config.json is missing" in said(model=str(other))
 
 
-def test_why_the_hub_gives_nothing_is_said(config: ProfileConfig, monkeypatch: pytest.MonkeyPatch):
+def test_why_the_hub_gives_nothing_is_said(config, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     said = refusal(profile, replace(config, model="no/where"))
     assert said.startswith("no/where: no such folder, and none from the Hub: ") and "offline" in said

@@ -16,7 +16,7 @@ def config_of(scheduler: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid"])
-def test_betas_are_those_of_diffusers(name: str):
+def test_betas_are_those_of_diffusers(name):
     scheduler = DDPMScheduler(num_train_timesteps=100, beta_start=1e-3, beta_end=0.05, beta_schedule=name)
     schedule, prediction = schedule_of(config_of(scheduler), "model", 16)
     assert isinstance(schedule, Betas) and prediction == "epsilon"
@@ -51,7 +51,7 @@ def test_a_flow_has_the_shift_of_its_scheduler():
 
 
 @pytest.mark.parametrize(("tokens", "shift"), [(256, 1.649), (1024, 1.878), (4096, 3.158)])
-def test_a_shift_that_goes_by_the_size_of_images_is_that_of_flux(tokens: int, shift: float):
+def test_a_shift_that_goes_by_the_size_of_images_is_that_of_flux(tokens, shift):
     """e^μ, where μ is linear in tokens: 0.5 at 256, 1.15 at 4096."""
     schedule, _ = schedule_of(config_of(FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True)), "model", tokens)
     assert isinstance(schedule, Shifted)
@@ -66,5 +66,5 @@ def test_a_shift_that_goes_by_the_size_of_images_is_that_of_flux(tokens: int, sh
         ({"trained_betas": [0.5, 1.5]}, "outside"),
     ],
 )
-def test_another_schedule_is_refused(changed: dict[str, Any], said: str):
+def test_another_schedule_is_refused(changed, said):
     assert said in refusal(schedule_of, config_of(DDPMScheduler()) | changed, "model", 16)

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ KINDS = {"stable_diffusion": by_unet, "stable_diffusion_xl": by_xl, "stable_diff
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("texts")
     for kind in KINDS:
         getattr(tiny, kind)(root / kind)
@@ -83,7 +82,7 @@ def config(root: Path, kind: str, out: Path, **changes: Any) -> ProfileConfig:
 
 
 @pytest.fixture
-def said(root: Path, tmp_path: Path) -> Callable[..., str]:
+def said(root, tmp_path):
     """The line that a profile ends with; nothing has been computed unless it has begun."""
 
     def refused(kind: str = "stable_diffusion", begun: bool = False, **changes: Any) -> str:
@@ -95,7 +94,7 @@ def said(root: Path, tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path: Path, kind: str):
+def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root, tmp_path, kind):
     found = profile(config(root, kind, tmp_path))
     schedule, k, draw = found.document.noise_schedule, 1, 2
     t = found.document.timesteps[k]
@@ -161,7 +160,7 @@ def reindex(file: Path, changes: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root: Path, tmp_path: Path):
+def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root, tmp_path):
     """Stand-in for a part of Stable Diffusion 1 that no profile reads."""
     folder = shutil.copytree(root / "stable_diffusion", tmp_path / "model")
     named = {"safety_checker": ["stable_diffusion", "StableDiffusionSafetyChecker"]}
@@ -170,14 +169,14 @@ def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root: Path, tmp
     assert np.isfinite(found.model["train"]).all()
 
 
-def test_a_kernel_that_a_text_encoder_names_is_refused(root: Path, tmp_path: Path, said: Callable[..., str]):
+def test_a_kernel_that_a_text_encoder_names_is_refused(root, tmp_path, said):
     folder = shutil.copytree(root / "stable_diffusion", tmp_path / "model")
     reindex(folder / "text_encoder/config.json", {"attn_implementation": "nobody/a-kernel"})
     line = said(begun=True, model=str(folder))
     assert "attn_implementation: nobody/a-kernel names code on the Hub, which is not run" in line
 
 
-def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(root: Path, tmp_path: Path):
+def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(root, tmp_path):
     asked = config(root, "stable_diffusion", tmp_path / "out")
     first = profile(asked).model["train"]
     folder = tiny.write_images(tmp_path / "listed", 5, size=16, channels=3)
@@ -193,13 +192,13 @@ def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(
         assert "line 1 is no JSON object" in refusal(profile, asked)
 
 
-def test_sd3_does_without_its_largest_text_encoder(tmp_path: Path, root: Path):
+def test_sd3_does_without_its_largest_text_encoder(tmp_path, root):
     tiny.stable_diffusion_3(tmp_path / "small", with_t5=False)
     found = profile(config(root, "stable_diffusion_3", tmp_path / "out", model=str(tmp_path / "small")))
     assert found.document.losses["train"].mean[0] > 0
 
 
-def test_a_shift_that_depends_on_the_size_is_that_of_the_size(tmp_path: Path, root: Path):
+def test_a_shift_that_depends_on_the_size_is_that_of_the_size(tmp_path, root):
     """16 tokens, between 4 with μ = 0.5 and 64 with μ = 1.15."""
     schedule = profile(config(root, "flux", tmp_path)).document.schedule
     assert schedule.kind == "flow"
@@ -243,7 +242,7 @@ def test_a_lora_is_paired_and_the_same_as_its_weights_added(root, tmp_path, kind
     assert np.allclose(fused.model["train"], found.other["train"], rtol=1e-3)
 
 
-def test_what_is_no_lora_is_refused(tmp_path: Path, said: Callable[..., str]):
+def test_what_is_no_lora_is_refused(tmp_path, said):
     assert "no such file" in said(lora=tmp_path / "nowhere")
     (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
     assert "--lora" in said(lora=tmp_path / "bad.safetensors")
@@ -272,7 +271,7 @@ def test_weights_that_would_have_to_be_unpickled_are_refused(root, tmp_path, sai
     assert f"{part} has no weights in safetensors" in said(model=str(model))
 
 
-def test_losses_that_a_shift_leaves_at_zero_are_refused(root: Path, tmp_path: Path):
+def test_losses_that_a_shift_leaves_at_zero_are_refused(root, tmp_path):
     """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is below the precision of float32."""
     asked = config(root, "flux", tmp_path / "out", resolution=256, draws=2, timesteps=2)
     assert "all errors of ε at t = 0 are 0" in refusal(profile, asked)
@@ -291,7 +290,7 @@ def test_sizes_that_a_transformer_cannot_answer_are_refused(said, kind, resoluti
     assert f"--resolution {resolution}: " in line and why in line
 
 
-def test_warnings_of_libraries_are_not_printed(root: Path, tmp_path: Path):
+def test_warnings_of_libraries_are_not_printed(root, tmp_path):
     """Without torchvision image processors warn, of which none is needed."""
     program = [sys.executable, "-c", "import sys; sys.modules['torchvision'] = None; " + RUN]
     program += ["profile", str(root / "stable_diffusion"), "--train", str(root / "train"), "--out", str(tmp_path)]

@@ -26,7 +26,7 @@ PRESETS = Path(__file__).parents[2] / "presets"
 
 
 @pytest.mark.parametrize("changes", [{}, ATTENTIVE, {"heads": 2, "block_out_channels": (8, 16, 16)}])
-def test_the_unpruned_cost_is_the_measured_one(tiny_net: BuildNet, changes: dict[str, Any]) -> None:
+def test_the_unpruned_cost_is_the_measured_one(tiny_net, changes):
     net = tiny_net(**changes)
     anatomy, none = Anatomy(net), np.zeros(len(Anatomy(net).layers), dtype=np.int64)
     assert anatomy.macs(none) == count_cost(net).macs
@@ -34,7 +34,7 @@ def test_the_unpruned_cost_is_the_measured_one(tiny_net: BuildNet, changes: dict
     assert anatomy.weights(none) == weights
 
 
-def test_a_signal_to_stop_ends_a_trace(tiny_net: BuildNet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_to_stop_ends_a_trace(tiny_net, monkeypatch):
     def stopped(*_: Any) -> None:
         raise SystemExit(143)
 
@@ -45,13 +45,13 @@ def test_a_signal_to_stop_ends_a_trace(tiny_net: BuildNet, monkeypatch: pytest.M
 
 
 @pytest.fixture(scope="module")
-def anatomy(tiny_net: BuildNet) -> Anatomy:
+def anatomy(tiny_net):
     return Anatomy(tiny_net(heads=2, **ATTENTIVE))
 
 
 @settings(max_examples=4)
 @given(st.data())
-def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data: st.DataObject) -> None:
+def test_the_cost_without_some_units_is_the_measured_one(anatomy, data):
     units = all_units(anatomy)
     chosen = data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units)))
     gone = [unit for unit, goes in zip(units, chosen, strict=True) if goes]
@@ -61,7 +61,7 @@ def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data:
 
 
 @pytest.mark.slow
-def test_uniform_ratios_are_the_known_staircase() -> None:
+def test_uniform_ratios_are_the_known_staircase():
     """DDPM's network for CIFAR-10 (6.05 G): 0.25 of all channels gives 3.41 G; 0.30, cut to norm groups, 2.09 G."""
     network = Params.read(PRESETS / "cifar10-ddpm.yaml").network
     with torch.device("meta"):
@@ -74,7 +74,7 @@ def test_uniform_ratios_are_the_known_staircase() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"middle_attention": False}, ATTENTIVE, {"heads": 2}, {"heads": 3}])
-def test_units_fit_norms_and_heads(tiny_net: BuildNet, changes: dict[str, Any]) -> None:
+def test_units_fit_norms_and_heads(tiny_net, changes):
     def drawn(group: Any) -> torch.Tensor:
         return torch.rand(len(group[0].idxs), generator=torch.Generator().manual_seed(len(group)))
 
@@ -97,7 +97,7 @@ def test_units_fit_norms_and_heads(tiny_net: BuildNet, changes: dict[str, Any]) 
             assert len(wholes) == 4 or (layer.endswith("to_q") and len(heads) == 1)
 
 
-def test_a_unit_takes_the_least_important_channel_that_is_left_of_each_norm_group() -> None:
+def test_a_unit_takes_the_least_important_channel_that_is_left_of_each_norm_group():
     scores = torch.tensor([0.3, 0.1, 0.2, 5.0, 7.0, 6.0])
     assert across(scores, 2).tolist() == [[1, 3], [2, 5], [0, 4]]
 
@@ -107,14 +107,14 @@ RANKING = [Unit(layer, (i,), rank, block_of(layer)) for rank, (i, layer) in enum
 BLOCKS = ["conv_in", "mid_block", "up_blocks.0"]
 
 
-def test_blocks_stand_in_the_order_of_the_network_and_their_units_in_that_of_the_ranking() -> None:
+def test_blocks_stand_in_the_order_of_the_network_and_their_units_in_that_of_the_ranking():
     blocks = blocks_of(RANKING)
     assert list(blocks) == BLOCKS
     for units in blocks.values():
         assert [unit.importance for unit in units] == sorted(unit.importance for unit in units)
 
 
-def test_scaled_ratios_by_hand() -> None:
+def test_scaled_ratios_by_hand():
     # At s = −½, 0.8 has become 0.4; at s = ½, 0.8 + ½·0.2 = 0.9; what is not to go at all goes from s = 0 on.
     assert scale_at(0.8, 0.4) == pytest.approx(-0.5)
     assert scale_at(0.8, 0.9) == pytest.approx(0.5)
@@ -123,7 +123,7 @@ def test_scaled_ratios_by_hand() -> None:
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(BLOCKS, st.floats(0, 1))))
-def test_within_a_block_the_ranking_rules(scheme: dict[str, float]) -> None:
+def test_within_a_block_the_ranking_rules(scheme):
     order = scaled_order(RANKING, scheme)
     assert sorted(order, key=RANKING.index) == RANKING
     for units in blocks_of(order).values():
@@ -131,7 +131,7 @@ def test_within_a_block_the_ranking_rules(scheme: dict[str, float]) -> None:
 
 
 @given(st.sets(st.integers(0, 11)))
-def test_a_scheme_that_is_met_is_given_back(chosen: set[int]) -> None:
+def test_a_scheme_that_is_met_is_given_back(chosen):
     counts = {block: sum(RANKING[i].block.name == block for i in chosen) for block in BLOCKS}
     scheme = {block: count / 4 for block, count in counts.items()}
     gone = scaled_order(RANKING, scheme)[: len(chosen)]
@@ -139,7 +139,7 @@ def test_a_scheme_that_is_met_is_given_back(chosen: set[int]) -> None:
 
 
 @given(st.floats(0, 1))
-def test_proportions_are_kept_below_a_scheme(factor: float) -> None:
+def test_proportions_are_kept_below_a_scheme(factor):
     whole = {"conv_in": 0.9, "mid_block": 0.7, "up_blocks.0": 0.4}
     part = scaled_order(RANKING, {block: factor * ratio for block, ratio in whole.items()})
     taken = sum((i + 0.5) / 4 < factor * ratio for ratio in whole.values() for i in range(4))

@@ -1,14 +1,13 @@
 """Bad answers of a language model, as `prune` gets them: one line, no pruned model, and the key nowhere in a file."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Reply, answer, closed_port, error, serving
 from refusals import check_refused
-from small_inputs import GROUPS, write_settings
+from small_inputs import GROUPS, PROXY, write_settings
 
 from stages import prune
 from unequal.files import write_json
@@ -18,20 +17,12 @@ BLOCKS = ["conv_in", "down_blocks.0", "down_blocks.1", "mid_block", "up_blocks.0
 SCHEME = dict.fromkeys(BLOCKS, 0.5)
 OPTIONS = ("--method", "decided", "--group", "0")
 OUTPUTS = ("artifacts/pruned/decided/group_0", "results/metrics/prune_decided_group_0.json")
-DECIDED: dict[str, Any] = {
-    "method": "proxy",
-    "ranking": {"method": "magnitude"},
-    "start": [],
-    "rounds": 1,
-    "candidates": 2,
-    "images": 4,
-    "finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3},
-}
+DECIDED = PROXY | {"finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3}}
 LLM = {"kind": "llm", "model": "tiny", "api_key_env": "UNEQUAL_K", "attempts": 1, "backoff_s": 0.01}
 
 
 @pytest.fixture(autouse=True)
-def _key(small_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _key(small_inputs, monkeypatch):
     """A key in the environment, no proxy, and a limit that asks for pruning."""
     monkeypatch.setenv("UNEQUAL_K", KEY)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
@@ -83,13 +74,13 @@ def asked(url: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ANSWERS)
-def test_a_bad_answer_prunes_nothing(bad: str) -> None:
+def test_a_bad_answer_prunes_nothing(bad):
     reply, said = ANSWERS[bad]
     with serving([reply]) as chat:
         asked(chat.url)
         check_refused(prune, *OPTIONS, said=said, outputs=OUTPUTS)
 
 
-def test_nobody_answers() -> None:
+def test_nobody_answers():
     asked(closed_port())
     check_refused(prune, *OPTIONS, said=": no connection (", outputs=OUTPUTS)

@@ -1,7 +1,6 @@
 """The memory bank on the disk: a search resumes from it, a finished one is replayed from its lines."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ def candidate(round_: int, number: int, loss: float = 0.5, **changes: Any) -> Ca
     return Candidate(**FACTS | {"round": round_, "candidate": number, "loss": loss} | changes)
 
 
-def test_a_bank_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
+def test_a_bank_is_taken_up_where_it_was_left(tmp_path):
     first = Bank(tmp_path)
     assert first.candidates == []
     for number, loss in enumerate([0.1 + 0.2, 0.25, 0.25]):
@@ -36,7 +35,7 @@ def test_a_bank_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
     assert read_bank(tmp_path / BANK) == again.candidates
 
 
-def test_a_loss_that_was_edited_does_not_win(tmp_path: Path) -> None:
+def test_a_loss_that_was_edited_does_not_win(tmp_path):
     bank = Bank(tmp_path)
     bank.add(candidate(0, 0))
     whole = (tmp_path / STATE).read_text()
@@ -45,7 +44,7 @@ def test_a_loss_that_was_edited_does_not_win(tmp_path: Path) -> None:
     assert Bank(tmp_path).candidates == []
 
 
-def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> None:
+def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path):
     bank = Bank(tmp_path)
     bank.add(candidate(2, 1))
     bank.publish(tmp_path)
@@ -66,7 +65,7 @@ def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> N
         ({"key": "secret"}, "key: Extra inputs are not permitted"),
     ],
 )
-def test_an_altered_line_is_reported_by_its_number(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_an_altered_line_is_reported_by_its_number(tmp_path, changes, complaint):
     path, good = tmp_path / "bank.jsonl", FACTS | {"round": 0, "candidate": 0, "loss": 0.5}
     path.write_text("".join(json.dumps(line) + "\n" for line in (good, good | changes)))
     said = f"{path}: line 2 is no candidate of a memory bank: {complaint}"
@@ -81,14 +80,14 @@ def test_an_altered_line_is_reported_by_its_number(tmp_path: Path, changes: dict
         (b"\xff\xfe\n", "line 1 is no candidate of a memory bank: "),
     ],
 )
-def test_a_bank_that_is_none(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_bank_that_is_none(tmp_path, content, said):
     path = tmp_path / "bank.jsonl"
     if content is not None:
         path.write_bytes(content)
     assert refusal(read_bank, path).startswith(f"{path}: {said}")
 
 
-def test_rounds_are_whole() -> None:
+def test_rounds_are_whole():
     rounds = rounds_of([candidate(1, 1), candidate(0, 0), candidate(1, 0)])
     assert {number: [one.candidate for one in found] for number, found in rounds.items()} == {0: [0], 1: [0, 1]}
     for incomplete in ([candidate(0, 0), candidate(0, 2)], [candidate(3, 0), candidate(3, 0)]):
@@ -107,7 +106,7 @@ def search(seed: int, rounds: int) -> list[Candidate]:
     return bank
 
 
-def test_the_same_seed_and_bank_give_the_same_schemes() -> None:
+def test_the_same_seed_and_bank_give_the_same_schemes():
     bank = search(0, 3)
     first, again = (TpeProposer(BLOCKS, 3, 0).propose(3, bank) for _ in range(2))
     assert first == again
@@ -117,6 +116,6 @@ def test_the_same_seed_and_bank_give_the_same_schemes() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_it_learns_from_the_bank(seed: int) -> None:
+def test_it_learns_from_the_bank(seed):
     losses = [one.loss for one in search(seed, 12)]
     assert sum(losses[-9:]) < 0.75 * sum(losses[:9])  # Optuna 4.5 to 5.0: 0.4 to 0.72

@@ -1,7 +1,6 @@
 """A whole search by conversation, for both backbones, with a server that answers as real ones do."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +12,11 @@ from torch import nn
 from unequal.pruning.anatomy import Anatomy, blocks_of
 from unequal.pruning.bank import BANK
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.importance import Target, ranked
+from unequal.pruning.importance import ranked
 from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prompt import prompt_of
 from unequal.pruning.proxy import decide
-from unequal.pruning.prune import bank_of
 from unequal.settings.pruning import Proxy
-from unequal.settings.training import Runtime
 
 #: Entries with a ratio of their own, in order.
 BLOCKS = {
@@ -29,12 +26,12 @@ BLOCKS = {
 
 
 @pytest.fixture(params=list(BLOCKS))
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request):
     return request.param
 
 
 @pytest.fixture
-def target(kind: str, tiny_net: Callable[..., Any], tiny_dit: Callable[..., Any], make_target: Any) -> Target:
+def target(kind, tiny_net, tiny_dit, make_target):
     net: nn.Module = tiny_net() if kind == "unet2d" else tiny_dit(depth=3, heads=4)
     return make_target(net.eval(), 0.6)
 
@@ -64,7 +61,7 @@ def conversation(kind: str) -> list[Reply]:
     ]
 
 
-def test_a_search_by_conversation_is_whole_and_is_replayed(here: Here, kind: str, target: Target) -> None:
+def test_a_search_by_conversation_is_whole_and_is_replayed(here, kind, target):
     anatomy = Anatomy(target.net)
     with serving(conversation(kind)) as chat:
         decider = {
@@ -101,7 +98,7 @@ def test_a_search_by_conversation_is_whole_and_is_replayed(here: Here, kind: str
 
 
 @pytest.mark.parametrize("autoencoder", [None, "0123"])
-def test_the_prompt_describes_the_network(kind: str, target: Target, runtime: Runtime, autoencoder: str | None) -> None:
+def test_the_prompt_describes_the_network(kind, target, runtime, autoencoder):
     spec = target.record.spec
     space = spec.space.model_copy(update={"autoencoder": autoencoder})
     record = target.record.model_copy(update={"spec": spec.model_copy(update={"space": space})})
@@ -117,9 +114,3 @@ def test_the_prompt_describes_the_network(kind: str, target: Target, runtime: Ru
         (True, False, False) if kind == "unet2d" else (False, True, True)
     )
     assert ("norm group" in prompt) == (kind == "unet2d")
-
-
-def test_a_recording_of_several_groups_is_a_folder(tmp_path: Any) -> None:
-    assert bank_of(tmp_path, 3) == tmp_path / "group_3" / BANK
-    (tmp_path / "bank.jsonl").touch()
-    assert bank_of(tmp_path / "bank.jsonl", 3) == tmp_path / "bank.jsonl"

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
-from search_place import METHODS, SEARCH, Here, all_units
+from search_place import METHODS, SEARCH, all_units
 from specs import class_labels, dropped_labels
 
 from unequal.models.backbones.backbone import count_cost
@@ -27,11 +27,11 @@ MakeTarget = Callable[..., Target]
 
 
 @pytest.fixture(scope="module")
-def anatomy(tiny_dit: BuildDiT) -> Anatomy:
+def anatomy(tiny_dit):
     return Anatomy(tiny_dit(depth=3, heads=4))
 
 
-def test_what_can_be_pruned(anatomy: Anatomy) -> None:
+def test_what_can_be_pruned(anatomy):
     own = {f"blocks.{i}.{part}" for i in range(3) for part in ("attn.qkv", "mlp.fc1")}
     assert set(anatomy.index) == own | {"blocks.1", "blocks.2"}
     none = np.zeros(len(anatomy.layers), dtype=np.int64)
@@ -44,7 +44,7 @@ def test_what_can_be_pruned(anatomy: Anatomy) -> None:
 
 @settings(max_examples=8)
 @given(st.data())
-def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data: st.DataObject) -> None:
+def test_the_cost_without_some_units_is_the_measured_one(anatomy, data):
     units = all_units(anatomy)
     chosen = data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units)))
     gone = [unit for unit, goes in zip(units, chosen, strict=True) if goes]
@@ -58,7 +58,7 @@ def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data:
     assert pruned.cost.macs_with_attention - pruned.cost.macs == 2 * tokens**2 * sum(left)
 
 
-def test_what_is_left_answers_as_if_the_rest_were_zero(tiny_dit: BuildDiT) -> None:
+def test_what_is_left_answers_as_if_the_rest_were_zero(tiny_dit):
     """Without the weights that read a channel or a head, and without the gates of a block, they do not count."""
     net, silent = tiny_dit(depth=3), tiny_dit(depth=3)
     removals = [("blocks.0.attn.qkv", range(8, 16)), ("blocks.0.mlp.fc1", range(0, 64, 2)), ("blocks.1", [0])]
@@ -102,7 +102,7 @@ def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(tiny_dit, make_ta
     assert not torch.allclose(pruned.net(x, t, y).sample, pruned.net(x, t, 1 - y).sample, atol=1e-4)
 
 
-def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_target: MakeTarget, here: Here) -> None:
+def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit, make_target, here):
     target = make_target(tiny_dit(depth=3).eval(), 0.6)
     method = Proxy.model_validate(SEARCH | {"start": (METHODS[1],)})
     decision = decide(here, method, target, Anatomy(target.net))
@@ -121,5 +121,5 @@ def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_ta
         (("blocks.0.attn.qkv", [0, 1]), "'blocks.0.attn.qkv' would lose part of a head of 8 channels"),
     ],
 )
-def test_a_record_of_another_network(tiny_dit: BuildDiT, removal: tuple[str, list[int]], said: str) -> None:
+def test_a_record_of_another_network(tiny_dit, removal, said):
     assert said in refusal(take_away, tiny_dit(), [removal])

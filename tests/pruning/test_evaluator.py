@@ -1,18 +1,16 @@
 """A scheme meets the limit, its loss is that of the network it makes, and fine-tuning lowers it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from one_line import refusal
 
 from unequal.pruning.anatomy import blocks_of
-from unequal.pruning.evaluator import Evaluator
 from unequal.settings.pruning import Finetuning
 
 
-def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: Path) -> None:
+def test_the_loss_is_that_of_the_network_alone(evaluator, tmp_path):
     """A network that answers 0 has a loss of E‖ε‖²/D = 1, whatever else it is."""
     net = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), 0.5)).net
     with torch.no_grad():
@@ -23,7 +21,7 @@ def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: P
     assert evaluator.loss(net, tmp_path) == evaluator.loss(net, tmp_path)
 
 
-def test_fine_tuning_lowers_the_loss_and_counts_in_the_cost(evaluator: Evaluator, tmp_path: Path) -> None:
+def test_fine_tuning_lowers_the_loss_and_counts_in_the_cost(evaluator, tmp_path):
     tuned = replace(evaluator, images=64, finetuning=Finetuning(images=64, batch_size=8, lr=3e-3))
     plain = replace(evaluator, images=64)
     scheme = dict.fromkeys(blocks_of(evaluator.ranking), 0.5)
@@ -33,7 +31,7 @@ def test_fine_tuning_lowers_the_loss_and_counts_in_the_cost(evaluator: Evaluator
     assert (plain.flops(1000), tuned.flops(1000)) == (64_000, 64_000 + 3 * 64_000)
 
 
-def test_a_loss_that_is_no_number(evaluator: Evaluator, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number(evaluator, tmp_path):
     net = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), 0.5)).net
     with torch.no_grad():
         net.conv_out.bias.fill_(float("nan"))

@@ -47,7 +47,7 @@ def test_a_method_leaves_the_network_as_it_is(tiny_net, make_target, method, hea
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
-def test_a_method_is_a_function_of_its_seed(tiny_net: BuildNet, make_target: MakeTarget, method: Any) -> None:
+def test_a_method_is_a_function_of_its_seed(tiny_net, make_target, method):
     net = tiny_net()
     first, again, other = (order(method, make_target, net, seed=seed) for seed in (0, 0, 1))
     assert first == again
@@ -69,7 +69,7 @@ def outputs(net: UNet2DModel) -> torch.Tensor:
         return net.eval()(torch.linspace(-1, 1, 128).reshape(2, 1, 8, 8), torch.tensor([1, 40])).sample
 
 
-def test_magnitude_takes_silent_heads_first_and_nobody_hears_it(tiny_net: BuildNet, make_target: MakeTarget) -> None:
+def test_magnitude_takes_silent_heads_first_and_nobody_hears_it(tiny_net, make_target):
     net = tiny_net()
     silence_head(net, slice(8, 12), only_output=False)
     first = order(MAGNITUDE, make_target, net)[0]
@@ -170,7 +170,7 @@ def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(tiny_net, make_t
     assert seen == list(range(5, 26))
 
 
-def test_a_loss_that_rises_again_does_not_count() -> None:
+def test_a_loss_that_rises_again_does_not_count():
     losses = torch.tensor([1.0, 4.0, 0.5, 0.3, 9.0])
     assert weighty(losses, 0.0, 0.1) == 3
     assert weighty(losses, 0.0, 0.01) == 5

@@ -28,7 +28,7 @@ SETTINGS |= {"timeout_s": 5.0, "attempts": 3, "backoff_s": 0.01}
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _surroundings(tmp_path, monkeypatch):
     """A folder for the log, and a key."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNEQUAL_KEY", KEY)
@@ -59,7 +59,7 @@ def line_of(action: Callable[..., object], *asked: Any, kind: type[Exception] = 
     return line
 
 
-def test_a_sound_answer_is_taken(evaluator: Evaluator) -> None:
+def test_a_sound_answer_is_taken(evaluator):
     with serving([sound(evaluator, 0.25, 1.0)]) as chat:
         proposals = model(chat, evaluator).propose(1, [])
     assert [proposer for proposer, _ in proposals] == ["llm tiny"] * 2
@@ -69,7 +69,7 @@ def test_a_sound_answer_is_taken(evaluator: Evaluator) -> None:
     assert chat.requests[0]["model"] == "tiny"
 
 
-def test_the_answers_form_is_asked_for(evaluator: Evaluator) -> None:
+def test_the_answers_form_is_asked_for(evaluator):
     blocks = set(blocks_of(evaluator.ranking))
     with serving([sound(evaluator, 0.1, 0.2)]) as chat:
         for form in ("json_schema", "json_object", "text"):
@@ -83,7 +83,7 @@ def test_the_answers_form_is_asked_for(evaluator: Evaluator) -> None:
     assert "response_format" not in free
 
 
-def test_the_prompt_holds_network_limit_and_memory(evaluator: Evaluator) -> None:
+def test_the_prompt_holds_network_limit_and_memory(evaluator):
     (scheme,) = schemes(evaluator, 0.125)
     tried = Candidate(
         round=4, candidate=1, proposer="x", proposed=scheme, scheme=scheme, macs=4711, limit_macs=1.0, loss=0.4321
@@ -142,7 +142,7 @@ WRONG: dict[str, tuple[Callable[[Evaluator], Reply], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_answer_is_refused_and_returned_until_there_is_a_sound_one(evaluator: Evaluator, wrong: str) -> None:
+def test_a_wrong_answer_is_refused_and_returned_until_there_is_a_sound_one(evaluator, wrong):
     make, complaint = WRONG[wrong]
     with serving([make(evaluator), make(evaluator), sound(evaluator, 0.5, 0.6)]) as chat:
         assert [scheme for _, scheme in model(chat, evaluator).propose(1, [])] == schemes(evaluator, 0.5, 0.6)
@@ -156,7 +156,7 @@ def test_a_wrong_answer_is_refused_and_returned_until_there_is_a_sound_one(evalu
 
 
 @pytest.mark.parametrize("wrong", ["nan", "huge", "broken off between chunks"])
-def test_wrong_answers_end_after_so_many_attempts(evaluator: Evaluator, wrong: str) -> None:
+def test_wrong_answers_end_after_so_many_attempts(evaluator, wrong):
     make, complaint = WRONG[wrong]
     with serving([make(evaluator)]) as chat:
         line = line_of(model(chat, evaluator).propose, 1, [], kind=Unanswered)
@@ -186,7 +186,7 @@ GOOD, DRAFT = (json.dumps({"schemes": [dict.fromkeys(BLOCKS, ratio)] * 2}) for r
         f"{GOOD}\nwhich is not {GOOD.replace('0.5', '50', 1)}",
     ],
 )
-def test_the_last_sound_object_of_an_answer_is_taken(text: str) -> None:
+def test_the_last_sound_object_of_an_answer_is_taken(text):
     assert schemes_in(text, answer_model(BLOCKS, 2)) == [dict.fromkeys(BLOCKS, 0.5)] * 2
 
 
@@ -201,7 +201,7 @@ def test_the_last_sound_object_of_an_answer_is_taken(text: str) -> None:
         (json.dumps({"why": "so"} | json.loads(GOOD)) + "!", "why: Extra inputs are not permitted"),
     ],
 )
-def test_a_draft_is_no_answer(text: str, said: str) -> None:
+def test_a_draft_is_no_answer(text, said):
     with pytest.raises(Refused, match=said):
         schemes_in(text, answer_model(BLOCKS, 2))
 
@@ -212,7 +212,7 @@ def test_a_draft_is_no_answer(text: str, said: str) -> None:
     + ['{"schemes":[' + "0," * 1000 + '{"schemes":0},'] * 1
     + ['{"schemes":[{' + ",".join(f'"{i}":0' for i in range(80_000)) + "}]}", "</think>" * 120_000],
 )
-def test_a_megabyte_is_read_at_once(text: str) -> None:
+def test_a_megabyte_is_read_at_once(text):
     began = time.process_time()
     with pytest.raises(Refused):
         schemes_in(text, answer_model(BLOCKS, 2))
@@ -252,7 +252,7 @@ def test_a_params_file_names_no_other_secret(name, url, allowed, monkeypatch):
     assert "value-of-mine" not in str(refusal.value)
 
 
-def test_time_tokens_and_cost_of_each_request_are_logged(evaluator: Evaluator) -> None:
+def test_time_tokens_and_cost_of_each_request_are_logged(evaluator):
     def used(reply: Reply, *tokens: int) -> Reply:
         usage = dict(zip(("prompt_tokens", "completion_tokens"), tokens, strict=True))
         return replace(reply, body=json.dumps(json.loads(reply.body) | {"usage": usage}).encode(), delay_s=0.1)
@@ -276,7 +276,7 @@ def test_time_tokens_and_cost_of_each_request_are_logged(evaluator: Evaluator) -
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": -1}, "many"])
-def test_an_endpoint_need_not_count_tokens(evaluator: Evaluator, usage: Any) -> None:
+def test_an_endpoint_need_not_count_tokens(evaluator, usage):
     reply, prices = sound(evaluator, 0.1, 0.2), {"prompt": 1.0, "completion": 1.0}
     with serving([replace(reply, body=json.dumps(json.loads(reply.body) | {"usage": usage}).encode())]) as chat:
         assert len(model(chat, evaluator, usd_per_million_tokens=prices).propose(1, [])) == 2
@@ -293,7 +293,7 @@ def test_an_endpoint_need_not_count_tokens(evaluator: Evaluator, usage: Any) -> 
         (Reply(401, b"who are you?", cut=True), "the key in $UNEQUAL_KEY is refused, status 401 ()"),
     ],
 )
-def test_errors_that_no_retry_mends_are_reported_at_once(evaluator: Evaluator, reply: Reply, line: str) -> None:
+def test_errors_that_no_retry_mends_are_reported_at_once(evaluator, reply, line):
     with serving([reply]) as chat:
         found = line_of(model(chat, evaluator).propose, 1, [])
     assert found.startswith(f"pruning: {chat.url}: {line}")
@@ -308,7 +308,7 @@ def test_errors_that_no_retry_mends_are_reported_at_once(evaluator: Evaluator, r
         (Reply(503, b"so" * 1_000_000), "status 503 ()"),
     ],
 )
-def test_what_may_pass_is_waited_for(evaluator: Evaluator, reply: Reply, line: str) -> None:
+def test_what_may_pass_is_waited_for(evaluator, reply, line):
     with serving([reply, reply, sound(evaluator, 0.1, 0.2)]) as chat:
         assert len(model(chat, evaluator).propose(1, [])) == 2
     assert len(set(chat.prompts)) == 1, "the model has done nothing wrong"
@@ -317,7 +317,7 @@ def test_what_may_pass_is_waited_for(evaluator: Evaluator, reply: Reply, line: s
     assert found.startswith(f"pruning: {chat.url}: no sound answer in 3 attempts, at last: {line}")
 
 
-def test_waits_double(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_double(evaluator, monkeypatch):
     waits: list[float] = []
     monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
     with serving([error(500, "oops")]) as chat, pytest.raises(Unanswered):
@@ -338,7 +338,7 @@ def test_waits_double(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> 
     ],
     ids=["never begins", "trickles", "trickles in chunks", "stands still", "headers trickle", "headers of an error"],
 )
-def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> None:
+def test_a_late_answer_is_not_waited_for(evaluator, reply):
     """Answers that do not begin, and answers that do not end."""
     with serving([reply, sound(evaluator, 0.1, 0.2)]) as chat:
         assert len(model(chat, evaluator, timeout_s=0.6).propose(1, [])) == 2
@@ -348,7 +348,7 @@ def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> 
     assert found.endswith("no sound answer in 2 attempts, at last: no answer within 0.1 s")
 
 
-def test_a_name_server_that_hangs_is_not_waited_for(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_server_that_hangs_is_not_waited_for(evaluator, monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: time.sleep(60))
     asked = model("http://somewhere/v1", evaluator, timeout_s=0.1, attempts=2)
     found = line_of(asked.propose, 1, [], kind=Unanswered)
@@ -356,7 +356,7 @@ def test_a_name_server_that_hangs_is_not_waited_for(evaluator: Evaluator, monkey
 
 
 @pytest.mark.parametrize("url", ["http://localhost:abc/v1", "http://host/\x01v1", "http://a..b/v1", "http://１.2/v1"])
-def test_an_invalid_address_is_reported_at_once(evaluator: Evaluator, url: str) -> None:
+def test_an_invalid_address_is_reported_at_once(evaluator, url):
     """Some addresses pass the settings, and the library refuses them."""
     asked = model(closed_port(), evaluator)
     asked.settings = asked.settings.model_copy(update={"base_url": url})
@@ -366,7 +366,7 @@ def test_an_invalid_address_is_reported_at_once(evaluator: Evaluator, url: str) 
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "sk-1\nX-Header: 2", "schlüssel"])
-def test_no_key(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+def test_no_key(evaluator, monkeypatch, value):
     monkeypatch.delenv("UNEQUAL_KEY")
     if value is not None:
         monkeypatch.setenv("UNEQUAL_KEY", value)

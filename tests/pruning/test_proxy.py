@@ -46,7 +46,7 @@ def sound(evaluator: Evaluator, *ratios: float) -> Reply:
     return answer(json.dumps({"schemes": found}))
 
 
-def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, evaluator: Evaluator) -> None:
+def test_all_candidates_meet_the_limit_and_the_best_is_kept(here, evaluator):
     found = search(here, evaluator)
     lines, limit = here.lines, evaluator.target.limit_macs
     assert [(line["round"], line["candidate"], line["proposer"]) for line in lines] == [
@@ -67,7 +67,7 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, evaluato
     ]
 
 
-def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here: Here, evaluator: Evaluator) -> None:
+def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here, evaluator):
     decided = search(here, evaluator, rounds=0, start=(MAGNITUDE,))
     figures, net = decided.figures, decided.pruned.net
     source = evaluator.target.source("group", 8, torch_seed(evaluator.target.seed, Stream.PRUNING, FRESH))
@@ -78,7 +78,7 @@ def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here: Here, evalua
     assert not any(name.startswith("control") for name in figures)
 
 
-def test_a_search_is_set_beside_as_many_random_schemes(here: Here, evaluator: Evaluator) -> None:
+def test_a_search_is_set_beside_as_many_random_schemes(here, evaluator):
     figures = search(here, evaluator, control="random").figures
     drawn = Bank(here.work / "control").rows()
     assert len(drawn) == figures["candidates"] == 6
@@ -90,7 +90,7 @@ def test_a_search_is_set_beside_as_many_random_schemes(here: Here, evaluator: Ev
     assert {name: value for name, value in figures.items() if "control" not in name} == alone
 
 
-def test_a_search_is_a_function_of_its_seed(here: Here, evaluator: Evaluator) -> None:
+def test_a_search_is_a_function_of_its_seed(here, evaluator):
     banks = []
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
         place = elsewhere(here, name)
@@ -165,7 +165,7 @@ def test_an_endpoint_that_goes_down_between_two_rounds_costs_no_candidate(here, 
     assert [line["round"] for line in here.lines] == [0, 0, 1, 1, 2, 2]
 
 
-def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluator: Evaluator) -> None:
+def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here, evaluator):
     with serving([answer("no")]) as chat:
         assert "no sound answer in 2 attempts" in refusal(search, here, evaluator, decider=llm(chat), start=())
 
@@ -178,7 +178,7 @@ def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluat
         (error(400, "too long", "context_length_exceeded"), "the prompt is too long"),
     ],
 )
-def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, reply: Reply, line: str) -> None:
+def test_what_has_to_be_mended_loses_nothing(here, evaluator, reply, line):
     with serving([sound(evaluator, 0.2, 0.9), reply, sound(evaluator, 0.4, 0.5)]) as chat:
         assert line in refusal(search, here, evaluator, decider=llm(chat))
         before = here.lines
@@ -189,7 +189,7 @@ def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, r
     assert len(here.lines) == 6
 
 
-def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, evaluator: Evaluator) -> None:
+def test_a_recorded_search_is_replayed_exactly_without_a_network(here, evaluator):
     with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         recorded = search(here, evaluator, decider=llm(chat))
         settings = llm(chat, api_key_env="UNEQUAL_NO_SUCH_KEY")

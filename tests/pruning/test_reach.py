@@ -1,12 +1,9 @@
 """Limits that no pruning can reach are refused before anything is trained, and only those."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from one_line import refusal
 from params_files import edited
 
@@ -27,7 +24,7 @@ def tiny(folder: Path, **edits: Any) -> Params:
     return Params.read(edited(DEFAULT, {f"network.{key}": value for key, value in TINY.items()} | edits, folder))
 
 
-def test_the_least_share_is_what_pruning_leaves_at_most(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_the_least_share_is_what_pruning_leaves_at_most(tmp_path, tiny_net):
     net = tiny_net()
     share, whole = least_share(tiny(tmp_path)), count_cost(net).macs
     anatomy = Anatomy(net)
@@ -36,7 +33,7 @@ def test_the_least_share_is_what_pruning_leaves_at_most(tmp_path: Path, tiny_net
     assert "out of reach" in refusal(fit_to_limit, anatomy, order, share * whole - 0.5)
 
 
-def test_a_large_network_is_judged_by_shapes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_network_is_judged_by_shapes_alone(tmp_path, monkeypatch):
     params = tiny(tmp_path)
     share, spec = least_share(params), spec_of(params)
     assert next(build_outline(params.network, spec).parameters()).device.type == "cpu"
@@ -45,7 +42,7 @@ def test_a_large_network_is_judged_by_shapes_alone(tmp_path: Path, monkeypatch: 
     assert least_share(params) == share
 
 
-def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path):
     """The smallest of N models may take 1/N of the base and (N − 1)/N·k more."""
     check_reach(tiny(tmp_path, **MANY | {"groups.min_ratio": 0.5}))
     check_reach(tiny(tmp_path, **MANY | {"groups.ids": [0, 1]}))

@@ -28,7 +28,7 @@ def denoiser(tiny_dit: BuildDiT, condition: Condition = LABELS, **changes: Any) 
     return Denoiser(tiny_dit(condition=condition, **changes), spec)
 
 
-def test_the_guided_noise_is_that_of_the_formula(tiny_dit: BuildDiT) -> None:
+def test_the_guided_noise_is_that_of_the_formula(tiny_dit):
     plain, (x, t), y = denoiser(tiny_dit), noisy(), torch.tensor([0, 1, 1, 0])
     labelled, free = (plain.conditioned(labels).epsilon(x, t) for labels in (y, torch.full_like(y, 2)))
     assert float((labelled - free).abs().mean()) > 0.01
@@ -37,7 +37,7 @@ def test_the_guided_noise_is_that_of_the_formula(tiny_dit: BuildDiT) -> None:
         assert torch.allclose(found, free + scale * (labelled - free), atol=1e-5)
 
 
-def test_by_default_three_channels_are_guided_and_never_the_variance(tiny_dit: BuildDiT) -> None:
+def test_by_default_three_channels_are_guided_and_never_the_variance(tiny_dit):
     plain = denoiser(tiny_dit, channels=4, variance="learned")
     (x, t), y = noisy(4), torch.tensor([0, 1, 1, 0])
     with torch.no_grad():
@@ -51,13 +51,13 @@ def test_by_default_three_channels_are_guided_and_never_the_variance(tiny_dit: B
     assert torch.allclose(four[:, 4:], labelled[:, 4:], atol=1e-5)
 
 
-def test_each_of_several_heads_is_guided() -> None:
+def test_each_of_several_heads_is_guided():
     labelled, free = torch.arange(1.0, 7.0).reshape(1, 6, 1, 1), torch.zeros(1, 6, 1, 1)
     found = guided_answer(labelled, free, Guidance(scale=2.0, channels=1), channels=2, heads=3)
     assert found.flatten().tolist() == [2, 2, 6, 4, 10, 6]
 
 
-def test_experts_are_guided_one_by_one_and_a_step_counts_twice(tiny_dit: BuildDiT, make_record: Callable) -> None:
+def test_experts_are_guided_one_by_one_and_a_step_counts_twice(tiny_dit, make_record):
     one, other = denoiser(tiny_dit, depth=1), denoiser(tiny_dit, depth=3)
     experts = [
         Expert(part, make_record(part.net, condition=LABELS, first=first, last=last))
@@ -78,6 +78,6 @@ def test_experts_are_guided_one_by_one_and_a_step_counts_twice(tiny_dit: BuildDi
     assert not torch.equal(by_label, plain.sample(2, [40, 20, 5], labels=y))
 
 
-def test_a_model_that_always_saw_labels_is_not_guided(tiny_dit: BuildDiT) -> None:
+def test_a_model_that_always_saw_labels_is_not_guided(tiny_dit):
     with pytest.raises(UserError, match="a model of 2 classes has learned no answer without a label"):
         GuidedDenoiser(denoiser(tiny_dit, class_labels(2)), Guidance(scale=2.0))

@@ -16,7 +16,7 @@ from stages import prepare_data
 
 
 @pytest.fixture(autouse=True)
-def _settings(project: Path) -> None:
+def _settings(project):
     write_settings()
 
 
@@ -47,7 +47,7 @@ PLACES: dict[str, Bad] = {
 
 
 @table(PLACES)
-def test_what_stands_in_the_way_is_named_and_left(bad: Bad) -> None:
+def test_what_stands_in_the_way_is_named_and_left(bad):
     bad.spoil()
     check_refused(prepare_data, said=bad.said)
 
@@ -76,7 +76,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("call", "below", "number"), REFUSALS)
-def test_a_disk_that_refuses_is_named_in_one_line(call: str, below: str, number: int) -> None:
+def test_a_disk_that_refuses_is_named_in_one_line(call, below, number):
     with refusing(call, number, below):
         check_refused(prepare_data, said=f": {os.strerror(number)}", outputs=["results/metrics/data.json"])
     assert in_process(prepare_data).status == 0, "with room again, the same command goes on"
@@ -84,7 +84,7 @@ def test_a_disk_that_refuses_is_named_in_one_line(call: str, below: str, number:
 
 
 @pytest.mark.parametrize("largest", [0, 1_000, 100_000])
-def test_no_larger_file_than_allowed(largest: int) -> None:
+def test_no_larger_file_than_allowed(largest):
     """The system itself refuses, as with `ulimit -f` or a quota."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 from diffusers import DDIMScheduler
-from diffusers.models.unets.unet_2d import UNet2DModel
 from openai_unet import OpenAIUNet
 from small_inputs import RECIPE
 from specs import class_labels
@@ -32,7 +30,7 @@ SHORT = RECIPE | {"images": 16}
 
 
 @pytest.fixture
-def write(write_project: Callable[..., None]) -> Callable[..., None]:
+def write(write_project):
     """Settings of a small pipeline, for a network like that."""
 
     def write(min_ratio: float = 0.5, **network: Any) -> None:
@@ -67,7 +65,7 @@ def prune_and_finetune() -> None:
 
 
 @pytest.mark.parametrize("learned", [True, False], ids=["learned variance", "attention"])
-def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[..., None], learned: bool) -> None:
+def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write, learned):
     """A pruned model is trained on, profiled, sampled and exported like any other."""
     write(variance="learned" if learned else "fixed", attention_resolutions=() if learned else (8, 4))
     run(train_base)
@@ -103,7 +101,7 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
 
-def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callable[..., None]) -> None:
+def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write):
     """Every stage passes the labels of the data to the network and to its pruned form."""
     net = OpenAIUNet(64, multiples=(1,), attended=(), layers=1, inputs=1, outputs=1, classes=2)
     torch.save(net.state_dict(), "model.pt")
@@ -131,9 +129,7 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
     assert said in result.output.splitlines()[-1]
 
 
-def test_a_pretrained_base_is_held_against_the_settings(
-    write: Callable[..., None], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_pretrained_base_is_held_against_the_settings(write, tiny_net):
     tiny_net().save_pretrained("taken")
     DDIMScheduler(num_train_timesteps=50, beta_start=0.002, beta_end=0.4).save_pretrained("taken")
     write(pretrained="taken")

@@ -14,10 +14,8 @@ from refusals import Bad, check_refused, table
 from safetensors.torch import load_file, save_file
 from stage_project import write_params
 
-from stages import build_extractor, evaluate_fid, evaluate_reference
-from unequal.data.prepared import PreparedData
+from stages import build_extractor, evaluate_reference
 from unequal.files import content_hash, read_json, write_json
-from unequal.models.folder import save_model
 
 SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2}
 DINOV2 = SETTINGS | {"kind": "dinov2", "weights": "network", "features": FEATURES}
@@ -29,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture(autouse=True)
-def data(project: Path, prepared: PreparedData) -> None:
+def data(project, prepared):
     shutil.copytree(prepared.path, "artifacts/data")
 
 
@@ -40,11 +38,11 @@ def built(seed: int) -> str:
     return content_hash(Path("artifacts/extractor/classifier.safetensors"))
 
 
-def test_the_classifier_is_decided_by_the_seed() -> None:
+def test_the_classifier_is_decided_by_the_seed():
     assert built(0) == built(0) != built(1)
 
 
-def test_images_without_labels_have_features_of_rotations() -> None:
+def test_images_without_labels_have_features_of_rotations():
     facts = read_json(Path("artifacts/data/facts.json"))
     write_json(Path("artifacts/data/facts.json"), facts | {"labels": None, "classes": None})
     write_params(seed=0, extractor=SETTINGS)
@@ -61,7 +59,7 @@ def test_images_without_labels_have_features_of_rotations() -> None:
     assert read_json(Path("results/fid/reference.json"))["extractor"].startswith("rotations-")
 
 
-def test_features_that_tell_nothing_are_refused() -> None:
+def test_features_that_tell_nothing_are_refused():
     facts = read_json(Path("artifacts/data/facts.json"))
     labels = np.load("artifacts/data/labels.npy")
     write_params(seed=0, extractor=SETTINGS)
@@ -71,7 +69,7 @@ def test_features_that_tell_nothing_are_refused() -> None:
         check_refused(build_extractor, said="its features tell nothing; raise extractor.images, or use", outputs=MADE)
 
 
-def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
+def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone():
     write_dinov2(NETWORK)
     for name in ("pytorch_model.bin", "adapter_config.json"):
         (NETWORK / name).write_text("{}")
@@ -89,23 +87,6 @@ def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
     found = read_json(Path("results/fid/reference.json"))
     assert found["extractor"] == f"dinov2-{content_hash(folder)[:12]}"
     assert found["real_against_real"]["fid"] < found["noise_against_real"]["fid"]
-
-
-@pytest.mark.slow
-def test_samples_are_scored_by_dinov2(tiny_net, make_record) -> None:
-    write_dinov2(NETWORK)
-    save_model(Path("artifacts/models/base"), net := tiny_net(), make_record(net, name="base"))
-    evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}
-    sampling = {"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 20}
-    write_params(seed=0, extractor=DINOV2, evaluation=evaluation, sampling=sampling)
-    for stage, options in ((build_extractor, []), (evaluate_fid, ["--variant", "base"])):
-        result = CliRunner().invoke(stage.main, options)
-        assert (result.exit_code, result.output) == (0, "")
-    score, samples = read_json(Path("results/fid/base.json")), np.load("artifacts/samples/base.npy")
-    digest = content_hash(Path("artifacts/extractor/dinov2"))
-    assert (score["extractor"], score["features"]) == (f"dinov2-{digest[:12]}", FEATURES)
-    assert score["fid_mean"] > 0
-    assert samples.shape[1:] == (1, 8, 8)
 
 
 def config(**changes: Any) -> Callable[[], None]:
@@ -135,20 +116,16 @@ BAD: dict[str, Bad] = {
     "no folder": Bad(lambda: shutil.rmtree(NETWORK), "extractor.weights: network: missing; allowed: a file or folder"),
     "no weights": Bad(TENSORS.unlink, "extractor.weights: network: has no model.safetensors; allowed: a folder"),
     "weights that are unpickled": Bad(pickled, "extractor.weights: network: has no model.safetensors; allowed: a fold"),
-    "weights that are no numbers": Bad(
-        not_finite, "extractor.weights: network: weight 'layernorm.weight' holds NaN or infinite values"
-    ),
+    "weights that are no numbers": Bad(not_finite, "extractor.weights: network: weight 'layernorm.weight' holds NaN"),
     "a config of no JSON": Bad(lambda: CONFIG.write_text("{"), "network: config.json names no model_type; allowed:"),
-    "patches that do not fit": Bad(
-        other(patch_size=15, image_size=30), "network: patch_size: 15; allowed: a number that divides 224, the pixels"
-    ),
+    "patches that do not fit": Bad(other(patch_size=15, image_size=30), "network: patch_size: 15; allowed: a number"),
     "other features": Bad(set_to(features=1024), "extractor.features: 1024; network has 32, its hidden_size"),
     "no weights in the settings": Bad(set_to(weights=None), "extractor: weights: null; dinov2 needs a folder with con"),
 }
 
 
 @table(BAD)
-def test_a_folder_with_no_such_dinov2_is_refused(bad: Bad) -> None:
+def test_a_folder_with_no_such_dinov2_is_refused(bad):
     write_dinov2(NETWORK)
     set_to()()
     bad.spoil()

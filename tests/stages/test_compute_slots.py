@@ -29,7 +29,7 @@ def flat(*levels: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("loss", "chosen"), [("total", [[0, 9], [10, 19], [20, 29], [30, 39]]), ("excess", None)])
-def test_the_chosen_set_is_handed_on_and_both_are_shown(loss: str, chosen: list[list[int]] | None) -> None:
+def test_the_chosen_set_is_handed_on_and_both_are_shown(loss, chosen):
     """Constant loss, but the floor takes ¾ of it in the upper half: 10 and 5 slots' worth of excess a part."""
     assert run(flat(1.0), flat(0.25, 0.75), loss=loss).exit_code == 0
     total, excess = [[0, 9], [10, 19], [20, 29], [30, 39]], [[0, 6], [7, 12], [13, 19], [20, 39]]
@@ -43,14 +43,14 @@ def test_the_chosen_set_is_handed_on_and_both_are_shown(loss: str, chosen: list[
     assert sum(float(row["excess_share_of_total"]) for row in table) == pytest.approx(1)
 
 
-def test_without_a_floor_there_is_one_set() -> None:
+def test_without_a_floor_there_is_one_set():
     assert run(flat(1.0), np.zeros((T, 0), np.float32)).exit_code == 0
     assert set(read_json(Path("results/metrics/slots.json"))) == {"total"}
     result = run(flat(1.0), np.zeros((T, 0), np.float32), loss="excess")
     assert result.output == "compute_slots: slots.loss: 'excess' needs a floor; allowed: total\n"
 
 
-def test_a_set_that_cannot_be_split_matters_where_it_is_chosen_alone() -> None:
+def test_a_set_that_cannot_be_split_matters_where_it_is_chosen_alone():
     """All excess at one timestep: nothing to split into four."""
     losses, floor = flat(1.0), flat(1.0)
     floor[5] = 0
@@ -78,7 +78,7 @@ def groups() -> list[tuple[Any, ...]]:
     return [(one.first, one.last, one.limit_ratio) for one in read_groups(Path("artifacts/groups.json")).groups]
 
 
-def test_groups_by_measured_loss_halve_its_sum() -> None:
+def test_groups_by_measured_loss_halve_its_sum():
     """4 · 10 + 1 · 30 = 70: the first group ends where 35 are reached, and takes the whole model."""
     assert grouped("excess_loss", np.ones((T, 3))).exit_code == 0
     assert groups() == [(0, 8, 1.0), (9, 39, 0.75)]
@@ -87,12 +87,12 @@ def test_groups_by_measured_loss_halve_its_sum() -> None:
     assert figures["mean_limit_ratio"] == pytest.approx((9 + 31 * 0.75) / 40)
 
 
-def test_groups_by_the_schedule_look_at_no_profile() -> None:
+def test_groups_by_the_schedule_look_at_no_profile():
     assert grouped("uniform_increasing", None).exit_code == 0
     assert groups() == [(0, 19, 0.75), (20, 39, 1.0)]
 
 
-def test_without_a_floor_there_is_no_excess() -> None:
+def test_without_a_floor_there_is_no_excess():
     result = grouped("excess_loss", np.ones((T, 0)))
     complaint = "groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images"
     assert (result.exit_code, result.output) == (1, f"group_timesteps: {complaint}\n")

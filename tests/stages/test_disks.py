@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,12 @@ MODEL = Path("artifacts/models/base/diffusion_pytorch_model.safetensors")
 
 
 @pytest.fixture(autouse=True)
-def _training(write_project: Callable[..., None]) -> None:
+def _training(write_project):
     write_project({}, {"batch_size": 8, "checkpoint_every": 2}, recipes={"base": RECIPE | {"images": 80}})
 
 
 @pytest.fixture
-def disk(project: Path) -> Iterator[Callable[[str], None]]:
+def disk(project):
     """Sets the options of a disk under the work directories; made with the first ones."""
     WORK.mkdir()
 
@@ -54,7 +53,7 @@ def state() -> tuple[int, bytes]:
     return saved.facts["step"], path.read_bytes()
 
 
-def test_a_disk_that_fills_up_or_goes_read_only_keeps_the_last_state(disk: Callable[[str], None]) -> None:
+def test_a_disk_that_fills_up_or_goes_read_only_keeps_the_last_state(disk):
     disk("size=64m")
     assert trained() == (0, "")
     whole = MODEL.read_bytes()

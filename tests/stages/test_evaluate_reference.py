@@ -11,7 +11,6 @@ from stage_project import write_params
 
 from stages.evaluate_reference import main
 from unequal.data.preparation import prepare
-from unequal.data.prepared import PreparedData
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
 from unequal.files import content_hash, read_json, write_json
@@ -19,7 +18,7 @@ from unequal.settings.data import Data
 
 
 @pytest.fixture(autouse=True)
-def extractor(project: Path) -> None:
+def extractor(project):
     folder = Path("artifacts/extractor")
     folder.mkdir(parents=True)
     save_classifier(folder / CLASSIFIER, Classifier(1, 8, 4, 2))
@@ -33,7 +32,7 @@ def run(**changes: Any) -> Result:
     return CliRunner().invoke(main, [])
 
 
-def test_held_out_images_are_compared_with_as_many_training_images_as_samples(prepared: PreparedData) -> None:
+def test_held_out_images_are_compared_with_as_many_training_images_as_samples(prepared):
     """12 held-out images and 36 of the training."""
     shutil.copytree(prepared.path, "artifacts/data")
     for samples, images in ((20, [20, 12]), (50, [36, 12])):
@@ -47,7 +46,7 @@ def test_held_out_images_are_compared_with_as_many_training_images_as_samples(pr
 
 
 @pytest.mark.parametrize("pixels", ["random", "alike"])
-def test_the_smallest_data_set_that_can_be_prepared_is_scored(project: Path, pixels: str) -> None:
+def test_the_smallest_data_set_that_can_be_prepared_is_scored(project, pixels):
     images = np.random.default_rng(0).integers(0, 256 if pixels == "random" else 1, (6, 8, 8)).astype(np.uint8)
     images[:, 0, 0] = range(6)  # copies would stand on one side of the split
     np.save(project / "a.npy", images)

@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from diffusers.models.unets.unet_2d import UNet2DModel
 from small_inputs import GROUPS, RECIPE, SLOTS
 from stage_project import write_params
 
 import stages.finetune_groups
 import stages.finetune_slots
-from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.folder import ModelRecord, load_record, save_model
+from unequal.models.folder import load_record, save_model
 from unequal.models.pruned import replay
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import TimestepSampler
-from unequal.training.initialisation import Start
 from unequal.training.train import TrainingJob
 
 SLOT = RECIPE | {"images": 8, "sampler": {"density": "slot"}}
@@ -27,9 +23,7 @@ REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
 
 
 @pytest.fixture(autouse=True)
-def models(
-    project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def models(project, prepared, tiny_net, make_record):
     shutil.copytree(prepared.path, "artifacts/data")
     write_json(Path("artifacts/groups.json"), GROUPS)
     net = tiny_net()
@@ -37,14 +31,6 @@ def models(
     replay(net, REMOVALS)
     record = make_record(net, name="pruned/expert/group_0", first=0, last=9, parent="base")
     save_model(Path("artifacts/pruned/expert/group_0"), net, record, REMOVALS)
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]]:
-    taken: list[tuple[Start, TimestepSampler]] = []
-    monkeypatch.setattr("unequal.training.train.train", lambda run, job, *asked: taken.append(asked))
-    monkeypatch.setattr(stages.finetune_groups, "write_results", lambda run, outcome: None)
-    return taken
 
 
 def run(training: Callable[..., Training], *options: str, **changes: Any) -> Result:
@@ -56,21 +42,8 @@ def run(training: Callable[..., Training], *options: str, **changes: Any) -> Res
     return CliRunner().invoke(stages.finetune_groups.main, [*options])
 
 
-@pytest.mark.parametrize("architecture", ["unpruned", "pruned"])
-def test_an_expert_draws_from_its_own_range(
-    architecture: str, asked: list[tuple[Start, TimestepSampler]], training_settings: Callable[..., Training]
-) -> None:
-    run(training_settings, "--architecture", architecture, "--group", "0")
-    ((start, sampler),) = asked
-    assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(range(10))
-    assert start.scope.range == (0, 9)
-    assert (start.removals is None) == (architecture == "unpruned")
-
-
 @pytest.mark.parametrize(("architecture", "images"), [("unpruned", 0), ("pruned", 64)])
-def test_a_pruned_expert_has_a_budget_of_its_own(
-    architecture: str, images: int, monkeypatch: pytest.MonkeyPatch, training_settings: Callable[..., Training]
-) -> None:
+def test_a_pruned_expert_has_a_budget_of_its_own(architecture, images, monkeypatch, training_settings):
     jobs: list[TrainingJob] = []
     monkeypatch.setattr("unequal.training.train.train", lambda run, job, *asked: jobs.append(job))
     monkeypatch.setattr(stages.finetune_groups, "write_results", lambda run, outcome: None)
@@ -80,9 +53,7 @@ def test_a_pruned_expert_has_a_budget_of_its_own(
 
 
 @pytest.mark.parametrize(("recipe", "slot", "held"), [("slot", 1, (0, 9)), ("slot_high", 2, (10, 49))])
-def test_a_model_of_a_slot_bears_the_names_of_its_recipe_and_slot(
-    recipe: str, slot: int, held: tuple[int, int], training_settings: Callable[..., Training]
-) -> None:
+def test_a_model_of_a_slot_bears_the_names_of_its_recipe_and_slot(recipe, slot, held, training_settings):
     sections = {"training": training_settings().model_dump(mode="json"), "recipes": {"slot": SLOT, "slot_high": SLOT}}
     write_params(seed=0, **sections)
     write_json(Path("artifacts/slots.json"), SLOTS)

@@ -1,17 +1,15 @@
 """Merging as a stage: the model folder that comes of it is sampled like any other and knows what it cost."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
 from stages.merge_experts import main
 from unequal.files import read_json
-from unequal.models.folder import ModelRecord, load_model, load_record, save_model
+from unequal.models.folder import load_model, load_record, save_model
 from unequal.models.weights import moved
 
 EXPERTS = Path("artifacts/models/experts_unpruned")
@@ -20,7 +18,7 @@ EXPERT = {"parent": "base", "images_seen": 100, "training_flops": 700, "steps": 
 
 
 @pytest.fixture(autouse=True)
-def models(project: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]) -> None:
+def models(project, tiny_net, make_record):
     """A base of ones and two experts: +0.5 everywhere, −0.1 everywhere."""
     net = tiny_net()
     start = {name: torch.ones_like(one) for name, one in net.state_dict().items()}
@@ -39,14 +37,14 @@ def run(weights: object) -> Result:
 
 
 @pytest.mark.parametrize(("weights", "value"), [("mean", 1.2), (1.0, 1.4), ([0.0, 2.0], 0.8)])
-def test_all_weights_move_by_the_weighted_sum(weights: object, value: float) -> None:
+def test_all_weights_move_by_the_weighted_sum(weights, value):
     assert run(weights).exit_code == 0
     net, _ = load_model(Path("artifacts/models/merged"))
     for tensor in net.state_dict().values():
         torch.testing.assert_close(tensor, torch.full_like(tensor, value))
 
 
-def test_the_record_counts_what_all_experts_have_seen_and_figures_show_how_far_they_went() -> None:
+def test_the_record_counts_what_all_experts_have_seen_and_figures_show_how_far_they_went():
     run(1.0)
     merged, base = load_record(Path("artifacts/models/merged")), load_record(Path("artifacts/models/base"))
     assert (merged.total_images, merged.total_flops) == (1000 + 2 * 100, 9000 + 2 * 700)
@@ -65,15 +63,13 @@ def test_the_record_counts_what_all_experts_have_seen_and_figures_show_how_far_t
         ("sum", "params.yaml: merging.weights: \"sum\": Input should be 'mean' or a valid number or a valid array"),
     ],
 )
-def test_weights_that_cannot_be(weights: object, complaint: str) -> None:
+def test_weights_that_cannot_be(weights, complaint):
     result = run(weights)
     assert (result.exit_code, result.output) == (1, f"merge_experts: {complaint}\n")
     assert not Path("artifacts/models/merged").exists()
 
 
-def test_experts_of_another_base_are_refused(
-    tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def test_experts_of_another_base_are_refused(tiny_net, make_record):
     net = tiny_net()
     save_model(EXPERTS / "group_1", net, make_record(net, **EXPERT | {"parent": "pruned/expert/group_1"}))
     result = run("mean")

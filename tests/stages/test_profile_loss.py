@@ -3,31 +3,26 @@
 import csv
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
 from stages.profile_loss import main
 from unequal.artifacts.profiles import read_errors
-from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import endpoints
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import save_model
 
 #: The tiny models' schedule.
 SCHEDULE = NoiseSchedule.linear(50)
 
 
 @pytest.fixture(autouse=True)
-def model(
-    project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def model(project, prepared, tiny_net, make_record):
     shutil.copytree(prepared.path, "artifacts/data")
     net = tiny_net()
     record = make_record(net, prediction="v_prediction")
@@ -49,7 +44,7 @@ def columns() -> dict[str, np.ndarray]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def test_the_table_holds_every_space_of_both_splits() -> None:
+def test_the_table_holds_every_space_of_both_splits():
     assert run("base").exit_code == 0
     table, path = columns(), Path("artifacts/profiles/base.npz")
     snr, alpha2 = SCHEDULE.snr.numpy(), SCHEDULE.alphas_cumprod.numpy()
@@ -65,7 +60,7 @@ def test_the_table_holds_every_space_of_both_splits() -> None:
     assert len(table) == 1 + 2 * 2 * 4
 
 
-def test_figures_hold_the_three_endpoints_of_held_out_images() -> None:
+def test_figures_hold_the_three_endpoints_of_held_out_images():
     run("base")
     figures = json.loads(Path("results/metrics/profile_base.json").read_text())
     errors = read_errors(Path("artifacts/profiles/base.npz"), "holdout")
@@ -77,7 +72,7 @@ def test_figures_hold_the_three_endpoints_of_held_out_images() -> None:
     assert figures["x0_loss_over_log_snr_interval"] == pytest.approx([-4, log_snr[0]])
 
 
-def test_experts_that_are_all_the_base_have_its_profile() -> None:
+def test_experts_that_are_all_the_base_have_its_profile():
     """Each draw goes to one of them, cut into other batches."""
     for name in ("base", "experts"):
         assert run(name).exit_code == 0
@@ -88,7 +83,7 @@ def test_experts_that_are_all_the_base_have_its_profile() -> None:
     assert json.loads(Path("results/metrics/profile_experts.json").read_text())["experts"] == 2
 
 
-def test_experts_of_which_one_is_missing_and_losses_that_overflow_are_refused_in_one_line() -> None:
+def test_experts_of_which_one_is_missing_and_losses_that_overflow_are_refused_in_one_line():
     shutil.rmtree("artifacts/models/experts/group_1")
     missing = "profile_loss: artifacts/models/experts/group_1: missing"
     for name, said in (("experts", missing), ("broken", "profile_loss: the loss profile holds inf at t = 0; losses")):

@@ -2,20 +2,18 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from diffusers.models.unets.unet_2d import UNet2DModel
+from small_inputs import PROXY
 from stage_project import write_params
 
 from stages import prune
-from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.backbones.backbone import count_cost
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run
 from unequal.pruning.bank import BANK
@@ -25,16 +23,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "drawn": {"method": "random"},
     "small": {"method": "magnitude"},
     "diffused": {"method": "diff_pruning", "timesteps": "all", "images": 1, "threshold": 0.05},
-    "decided": {
-        "method": "proxy",
-        "decider": {"kind": "tpe"},
-        "ranking": {"method": "magnitude"},
-        "start": [{"method": "taylor", "timesteps": "group", "images": 4}],
-        "rounds": 1,
-        "candidates": 2,
-        "images": 4,
-        "finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3},
-    },
+    "decided": PROXY
+    | {"start": [{"method": "taylor", "timesteps": "group", "images": 4}]}
+    | {"finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3}},
 }
 GROUPS = [
     {"group": 0, "first": 0, "last": 29, "limit_ratio": 0.7},
@@ -43,9 +34,7 @@ GROUPS = [
 
 
 @pytest.fixture(autouse=True)
-def base(
-    project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> ModelRecord:
+def base(project, prepared, tiny_net, make_record):
     shutil.copytree(prepared.path, "artifacts/data")
     net = tiny_net(heads=2)
     record = make_record(net, name="base")
@@ -61,7 +50,7 @@ def run(*options: str) -> Result:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_group_gets_a_model_within_its_limit(name: str, base: ModelRecord) -> None:
+def test_a_group_gets_a_model_within_its_limit(name, base):
     assert run("--method", name, "--group", "0").exit_code == 0
     net, record = load_any_model(Path(f"artifacts/pruned/{name}/group_0"))
     assert count_cost(net).macs == record.macs
@@ -76,14 +65,14 @@ def test_a_group_gets_a_model_within_its_limit(name: str, base: ModelRecord) -> 
     assert figures["share_of_limit"] == pytest.approx(record.macs / (0.7 * base.macs))
 
 
-def test_there_is_nothing_to_decide_where_all_may_stay(base: ModelRecord) -> None:
+def test_there_is_nothing_to_decide_where_all_may_stay(base):
     assert run("--method", "decided", "--group", "1").exit_code == 0
     folder = Path("artifacts/pruned/decided/group_1")
     assert load_any_model(folder)[1].macs == base.macs
     assert not (folder / BANK).exists()
 
 
-def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_leaves_its_memory_bank(monkeypatch):
     tables: dict[str, Any] = {}
     monkeypatch.setattr(Run, "table", lambda _, name, rows: tables.update({name: rows}))
     assert run("--method", "decided", "--group", "0").exit_code == 0
@@ -98,7 +87,7 @@ def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(Path("work").iterdir()) == []
 
 
-def test_recorded_banks_of_all_groups_are_replayed_from_a_folder() -> None:
+def test_recorded_banks_of_all_groups_are_replayed_from_a_folder():
     assert run("--method", "decided", "--group", "0").exit_code == 0
     model, figures = Path("artifacts/pruned/decided/group_0"), Path("results/metrics/prune_decided_group_0.json")
     before = json.loads(figures.read_text())
@@ -125,7 +114,7 @@ def test_recorded_banks_of_all_groups_are_replayed_from_a_folder() -> None:
         (("--method", "best", "--group", "0"), "prune: params.yaml: pruning.best: missing; there is: decided,"),
     ],
 )
-def test_what_is_not_there_is_named_in_one_line(options: tuple[str, ...], line: str) -> None:
+def test_what_is_not_there_is_named_in_one_line(options, line):
     result = run(*options)
     assert result.exit_code == 1
     assert result.output.startswith(line)

@@ -3,28 +3,25 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import stage_project
-from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors.numpy import load_file
 from small_inputs import RECIPE, SETTINGS
 from stage_project import write_params
 
-from unequal.data.prepared import PreparedData
 from unequal.files import content_hash
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import save_model
 
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}
 
 
 @pytest.fixture(autouse=True)
-def data(project: Path, prepared: PreparedData) -> None:
+def data(project, prepared):
     shutil.copytree(prepared.path, "artifacts/data")
 
 
@@ -40,9 +37,7 @@ def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
-def test_a_profile_is_the_same_bytes(
-    monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
+def test_a_profile_is_the_same_bytes(monkeypatch, tiny_net, make_record):
     net = tiny_net()
     save_model(Path("artifacts/models/base"), net, make_record(net))
     settings = {"seed": 0, "profile": {"images": 3, "batch_size": 16, "floor": "all"}}
@@ -71,7 +66,7 @@ def trained(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
-def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch):
     said = run(TWO, monkeypatch, training(batch_size=1), "stages.train_base")
     assert said.startswith("1 train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1")
     assert said.count("\n") == 1
@@ -79,7 +74,7 @@ def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.
 
 
 @pytest.mark.gpu(2)
-def test_a_training_takes_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_takes_all_gpus(monkeypatch):
     on_gpus = [stage_project.RUNTIME | {"device": "cuda", "processes": processes} for processes in (1, None)]
     weights = [trained(runtime, monkeypatch, training(batch_size=12)) for runtime in on_gpus]
     for name, value in weights[0].items():

@@ -1,7 +1,5 @@
 """Estimates of simulated studies against SciPy's tests, and what a design can detect."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +25,7 @@ def test_two_arms_are_students_paired_test():
 
 
 @given(st.integers(0, 1000), st.floats(-5, 5), st.integers(0, 4))
-def test_a_block_that_is_easier_for_all_arms_changes_nothing(seed: int, easier: float, block: int):
+def test_a_block_that_is_easier_for_all_arms_changes_nothing(seed, easier, block):
     study = blocks(4, 5, seed)
     shifted = study.values.copy()
     shifted[:, block] += easier
@@ -65,7 +63,7 @@ def test_welch_is_scipys():
         (lambda: visible_effect(Design(1, 5, 1), 1), "two arms, two blocks"),
     ],
 )
-def test_what_is_no_study_is_refused(make: Callable[[], object], said: str):
+def test_what_is_no_study_is_refused(make, said):
     assert said in refusal(make)
 
 
@@ -75,7 +73,7 @@ def test_upper_bounds_of_a_pilots_deviation():
 
 
 @pytest.mark.parametrize("plan", [Design(9, 5, 8), Design(4, 5, 3), Design(3, 3, 2)])
-def test_guarding_against_unequal_scatter_costs_at_most_a_third_of_the_textbooks_effect(plan: Design):
+def test_guarding_against_unequal_scatter_costs_at_most_a_third_of_the_textbooks_effect(plan):
     assert 1 <= visible_effect(plan, 1) / textbook_effect(plan) <= 4 / 3
 
 

@@ -49,7 +49,7 @@ def share(found: list[list[Verdict]], *words: str) -> float:
         pytest.param([1] * 10 + [12, 7], id="two wild", marks=pytest.mark.thorough),
     ],
 )
-def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: list[float]):
+def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations):
     # δ is so small that nothing is ever called the same, which would take claims away.
     found = families(deviations, [0] * len(deviations), delta=1e-9)
     assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
@@ -75,7 +75,7 @@ def test_a_study_that_is_bounded_by_its_own_scatter_claims_less():
 @pytest.mark.parametrize(
     "deviations", [[3, 1, 1], pytest.param([1, 1, 1], marks=pytest.mark.thorough)], ids=["noisy control", "equal"]
 )
-def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviations: list[float]):
+def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviations):
     generator, found = np.random.default_rng(0), []
     for _ in range(STUDIES):
         control, *arms = np.array(deviations)[:, None] * generator.normal(size=(3, 5))
@@ -86,7 +86,7 @@ def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviation
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arms", "blocks"), [(4, 5), (2, 4), pytest.param(9, 5, marks=pytest.mark.thorough)])
-def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
+def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms, blocks):
     effect = visible_effect(Design(arms, blocks, arms - 1), 1.0)
     found = families([1] * arms, [0, -effect, *[0] * (arms - 2)], delta=1e-9, blocks=blocks)
     # Holm's later steps can only add to what its first one finds.
@@ -95,7 +95,7 @@ def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("deviations", [[2, 1, 1, 1, 1]], ids=["a noisy control"])
-def test_a_difference_of_delta_is_called_none_in_at_most_one_family_in_twenty(deviations: list[float]):
+def test_a_difference_of_delta_is_called_none_in_at_most_one_family_in_twenty(deviations):
     for sign in (1, -1):
         found = families(deviations, [0] + [sign * 2.5] * 4, delta=2.5)
         assert share(found, SAME) <= 0.05 + MARGIN
@@ -107,7 +107,7 @@ def test_what_is_the_same_is_called_so_where_delta_is_wide():
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 2))
-def test_both_directions_are_treated_equally(differences: list[float], delta: float):
+def test_both_directions_are_treated_equally(differences, delta):
     mirrored = {BETTER: WORSE, WORSE: BETTER, SAME: SAME, UNDECIDED: UNDECIDED}
     forth = judge([Estimate(d, 0.5, 8) for d in differences], delta)
     back = judge([Estimate(-d, 0.5, 8) for d in differences], delta)

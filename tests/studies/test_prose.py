@@ -66,7 +66,7 @@ def stands(figure: tuple[str, str, str], found: list[float]) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_figure_of_a_page_stands_in_the_studys_results(page: Path) -> None:
+def test_every_figure_of_a_page_stands_in_the_studys_results(page):
     found = sorted(set(values(page.parent)))
     shown = set(figures(page.read_text(encoding="utf-8")))
     assert len(shown) > 5

@@ -36,7 +36,7 @@ def git(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=named)
-def test_a_record_has_every_field(path: Path) -> None:
+def test_a_record_has_every_field(path):
     record = read_json(path)
     assert record.keys() == FIELDS.keys()
     assert [name for name, kind in FIELDS.items() if not isinstance(record[name], kind)] == []
@@ -47,7 +47,7 @@ def test_a_record_has_every_field(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=named)
-def test_the_commits_of_a_record_hold_the_study(path: Path) -> None:
+def test_the_commits_of_a_record_hold_the_study(path):
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("no history")
     record, folder = read_json(path), path.parents[1].relative_to(ROOT).as_posix()
@@ -56,14 +56,14 @@ def test_the_commits_of_a_record_hold_the_study(path: Path) -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=named)
-def test_results_of_a_study_are_few_and_small(study: Path) -> None:
+def test_results_of_a_study_are_few_and_small(study):
     tracked = git("ls-files", "-z", "--", str(study)).stdout.split("\0")
     results = [ROOT / name for name in tracked if "/results/" in name]
     assert 1 <= len(results) <= FILES
     assert sum(file.stat().st_size for file in results if file.exists()) <= BYTES
 
 
-def test_studies_that_were_run_have_a_record() -> None:
+def test_studies_that_were_run_have_a_record():
     assert len(RECORDS) >= 10
     folders = {file.parent for file in (ROOT / "studies").rglob("results/findings.json")}
     assert folders == {path.parent for path in RECORDS}

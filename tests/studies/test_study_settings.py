@@ -24,28 +24,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"consistency.widths": ["16x32"]}, 'consistency.widths.0: "16x32": no network; allowed: channels of each'),
         ({"consistency.widths": ["dit-90-2"]}, "consistency.widths: width 'dit-90-2': width: 90 is no multiple of 4"),
         ({"consistency.widths": ["dit-96"]}, 'consistency.widths.0: "dit-96": no network; allowed: channels of each'),
-        (
-            {"consistency.widths": ["16-30"]},
-            "consistency.widths: width '16-30': block_out_channels: 30 is no multiple of norm_num_groups 4",
-        ),
-        (
-            {"consistency.widths": ["8-12"]},
-            "consistency.widths: network.attention_head_dim: 8 does not divide the 12 channels of a level",
-        ),
-        (
-            {"consistency.widths": ["8-8-8-8-8"]},
-            "consistency.widths: data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",
-        ),
+        ({"consistency.widths": ["16-30"]}, "consistency.widths: width '16-30': block_out_channels: 30 is no multiple"),
+        ({"consistency.widths": ["8-12"]}, "consistency.widths: network.attention_head_dim: 8 does not divide the 12"),
+        ({"consistency.widths": ["8-8-8-8-8"]}, "consistency.widths: data.image_size: 8 cannot be halved 4 times by"),
         ({"consistency.comparison.timesteps": [5, 5]}, "consistency.comparison: timesteps: [5, 5] must rise strictly"),
-        (
-            {"consistency.comparison.timesteps": [5, 1000]},
-            "consistency.comparison.timesteps: 1000 reaches beyond the last timestep 999",
-        ),
+        ({"consistency.comparison.timesteps": [5, 1000]}, "consistency.comparison.timesteps: 1000 reaches beyond the"),
         ({"sampling.eta": 0.5}, "sampling.eta: 0.5; consistency compares pictures of one noise, and needs 0"),
-        (
-            {"network.condition": {"kind": "labels", "classes": 10}},
-            "network.condition.kind: labels; replicas make pictures of noise alone: none",
-        ),
+        ({"network.condition": {"kind": "labels", "classes": 10}}, "network.condition.kind: labels; replicas make"),
         ({"network.pretrained": "a/b"}, "network.pretrained: 'a/b'; replicas start from fresh weights: null"),
     ],
     "few_steps": [
@@ -54,10 +39,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"sweep.calls": [7, 1001]}, "sweep.calls: 1001; at most schedule.timesteps: 1000"),
         ({"sweep.calls": [7, 7]}, "sweep: calls: [7, 7] names one twice"),
         ({"sweep.seeds": [0, 200]}, "sweep: seeds and confirmation: [0, 200, 200, 201] names one twice"),
-        (
-            {"sweep.control.spacing": "edm", "sweep.spacings": ["uniform"]},
-            "sweep: control: ddim_edm; allowed: ddim_uniform",
-        ),
+        ({"sweep.control.spacing": "edm", "sweep.spacings": ["uniform"]}, "sweep: control: ddim_edm; allowed"),
         ({"sweep.solvers": ["ddim"], "sweep.spacings": ["uniform"]}, "sweep: solvers and spacings: ddim_uniform alone"),
         ({"sampling.eta": 1.0}, "sampling.eta: 1; solvers of higher order add no noise; allowed: 0.0"),
         ({"network.pretrained": "somewhere"}, "network.pretrained: 'somewhere'; blocks begin with fresh weights: null"),
@@ -68,14 +50,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"autoencoder": TRAINED | {"norm_num_groups": 3}}, "autoencoder: block_out_channels: 16 is no multiple"),
         ({"sampling.clip": True}, "sampling.clip: true bounds pixels, and latents have no bounds; allowed"),
         ({"training.horizontal_flips": True}, "training.horizontal_flips: true would mirror latents, which are not"),
-        (
-            {"autoencoder": TRAINED | {"block_out_channels": [8, 8, 8, 8, 8]}},
-            "autoencoder.block_out_channels: halve images 4 times; data.image_size 16 is no multiple of 16 with two",
-        ),
-        (
-            {"autoencoder": FETCHED | {"factor": 3}},
-            "autoencoder.factor: 3; data.image_size 16 is no multiple of 3 with two latent pixels a side or more",
-        ),
+        ({"autoencoder": TRAINED | {"block_out_channels": [8, 8, 8, 8, 8]}}, "autoencoder.block_out_channels: halve"),
+        ({"autoencoder": FETCHED | {"factor": 3}}, "autoencoder.factor: 3; data.image_size 16 is no multiple of 3"),
         ({"autoencoder": FETCHED | {"factor": 8}} | THREE_LEVELS, TWO_PIXELS),
         ({"autoencoder": TRAINED | {"block_out_channels": [8, 8, 8, 8]}} | THREE_LEVELS, TWO_PIXELS),
         (
@@ -90,9 +66,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("study", "edits", "complaint"), ROWS)
-def test_impossible_settings_are_refused_in_one_line(
-    study: str, edits: dict[str, Any], complaint: str, tmp_path: Path
-) -> None:
+def test_impossible_settings_are_refused_in_one_line(study, edits, complaint, tmp_path):
     path = edited(ROOT / f"studies/{study}/params.yaml", edits, tmp_path)
     assert refusal(READERS[study].read, path).startswith(f"{path}: {complaint}")
 
@@ -101,12 +75,12 @@ LATENTS = [one for one in sorted((ROOT / "presets").glob("*.yaml")) if "autoenco
 
 
 @pytest.mark.parametrize("preset", [ROOT / "studies/latent/ffhq256-ldm.yaml", *LATENTS], ids=lambda preset: preset.stem)
-def test_presets_of_latents_hold_what_the_study_reads(preset: Path) -> None:
+def test_presets_of_latents_hold_what_the_study_reads(preset):
     Latent.read(preset)
     assert set(read_yaml(preset)) == set(read_yaml(ROOT / "studies/latent/params.yaml"))
 
 
 @pytest.mark.parametrize("autoencoder", [TRAINED, FETCHED], ids=["trained", "fetched"])
-def test_an_autoencoder_is_trained_or_fetched(tmp_path: Path, autoencoder: dict[str, Any]) -> None:
+def test_an_autoencoder_is_trained_or_fetched(tmp_path, autoencoder):
     changes = {"autoencoder": autoencoder | {"latent_channels": 4}}
     assert Latent.read(edited(ROOT / "studies/latent/params.yaml", changes, tmp_path)).seen == (4, 8)

@@ -61,7 +61,7 @@ def test_the_nearest_is_as_near_as_another_search_finds():
 
 @settings(max_examples=8, deadline=None)
 @given(densities)
-def test_distances_of_what_is_found_are_its_own(p: np.ndarray):
+def test_distances_of_what_is_found_are_its_own(p):
     for one in nearest(p, Flow(40)):
         assert one.probabilities.sum() == pytest.approx(1)
         assert one.distance == pytest.approx(0.5 * np.abs(p - one.probabilities).sum())
@@ -75,7 +75,7 @@ def test_total_variation_is_what_lies_elsewhere():
 
 @settings(deadline=None)
 @given(densities, densities)
-def test_no_density_has_a_lower_second_moment_than_the_one_of_least_variance(p: np.ndarray, moments: np.ndarray):
+def test_no_density_has_a_lower_second_moment_than_the_one_of_least_variance(p, moments):
     best = least_variance(np.full(40, 1 / 40), moments)
     assert relative_moment(best, moments) <= relative_moment(p, moments) + 1e-12
     assert relative_moment(best, moments) == pytest.approx(np.sqrt(moments).mean() ** 2 / moments.mean())
@@ -89,7 +89,7 @@ def test_two_levels_are_found():
 
 
 @given(densities, st.integers(1, 39), st.floats(0.01, 100))
-def test_no_two_levels_are_nearer(p: np.ndarray, border: int, multiplier: float):
+def test_no_two_levels_are_nearer(p, border, multiplier):
     def far(border: int, multiplier: float) -> float:
         weights = np.where(np.arange(40) < border, multiplier, 1.0)
         return divergence(p, weights / weights.sum())

@@ -62,7 +62,7 @@ def test_every_flag_is_accepted_by_every_script_it_is_printed_for(trainer, sched
 
 
 @each_case
-def test_scripts_are_for_models_of_this_kind(trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction):
+def test_scripts_are_for_models_of_this_kind(trainer, schedule, prediction):
     kinds = {path: one["kind"] for one in facts()["accepted"] if one["trainer"] == trainer for path in one["scripts"]}
     named = {path for one in phrases(suggested(schedule, prediction), trainer) for path in one.scripts}
     assert {kinds[path] for path in named} == {"variance_preserving" if schedule.preserves_variance else "flow"}

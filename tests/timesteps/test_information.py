@@ -21,14 +21,14 @@ def sampler(**changed: object) -> InfoNoiseSampler:
     return InfoNoiseSampler(np.log(SNR), BINS, **settings | changed)  # type: ignore[arg-type]
 
 
-def test_timesteps_inform_about_a_normal_image_as_much_as_its_channel_carries() -> None:
+def test_timesteps_inform_about_a_normal_image_as_much_as_its_channel_carries():
     """½·ln((1 + SNR_0)/(1 + SNR_{T−1})), the information between both ends, is 4.6052 nats a value."""
     exact = 0.5 * np.log((1 + SNR[0]) / (1 + SNR[-1]))
     assert exact == pytest.approx(4.6052, abs=5e-5)
     assert information(NORMAL, np.log(SNR)).sum() == pytest.approx(4.6051, abs=5e-5)
 
 
-def test_the_gate_lies_where_the_rate_has_come_down() -> None:
+def test_the_gate_lies_where_the_rate_has_come_down():
     """Normal data have m/r³ = 1/(r·(1 + r²)), which is 0.2 at r = 1.5160, against some 100 at r = 0.01."""
     found = onset(NORMAL, RATIO)
     assert found == RATIO[RATIO < 1.5165].max()
@@ -51,7 +51,7 @@ def test_draws_times_weights_are_the_information_about_an_image(weigh, share):
     assert (one.probabilities @ one.importance()) == pytest.approx(1)
 
 
-def test_timesteps_are_uniform_until_it_is_warm() -> None:
+def test_timesteps_are_uniform_until_it_is_warm():
     one = sampler(warmup_images=1001)
     one.learn(np.arange(1000), NORMAL)
     np.testing.assert_array_equal(one.probabilities, np.full(1000, 0.001))
@@ -61,6 +61,6 @@ def test_timesteps_are_uniform_until_it_is_warm() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"warmup_images": 0}, {"uniform_share": 1.0}])
-def test_samplers_that_cannot_be_are_refused(changed: dict[str, object]) -> None:
+def test_samplers_that_cannot_be_are_refused(changed):
     with pytest.raises(UserError, match=r"^\d+ images of warm-up with a uniform share of \d\.0; allowed: from 1, in"):
         sampler(**changed)

@@ -94,7 +94,7 @@ def agrees(timesteps: np.ndarray, probabilities: np.ndarray) -> bool:
 
 
 @EVERY
-def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind: str) -> None:
+def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind):
     """One timestep of each batch, so that no dependence within a batch spoils the test."""
     sampler, expected = built(kind), SAMPLERS[kind][1]
     np.testing.assert_allclose(sampler.probabilities, expected / expected.sum(), rtol=1e-12)
@@ -103,7 +103,7 @@ def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind: str) -
 
 
 @EVERY
-def test_a_batch_depends_on_the_generator_alone(kind: str) -> None:
+def test_a_batch_depends_on_the_generator_alone(kind):
     one, other = built(kind), built(kind)
     first, second, again = (one.sample(16, np.random.default_rng((5, seed))).timesteps for seed in (1, 2, 1))
     np.testing.assert_array_equal(again, first)
@@ -113,7 +113,7 @@ def test_a_batch_depends_on_the_generator_alone(kind: str) -> None:
 
 @EVERY
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, seed: int) -> None:
+def test_batches_have_the_size_and_the_weights_asked_for(kind, size, seed):
     batch = built(kind).sample(size, np.random.default_rng(seed))
     assert (batch.timesteps.shape, batch.timesteps.dtype) == ((size,), np.int64)
     assert ((batch.timesteps >= 0) & (batch.timesteps < T)).all()
@@ -122,7 +122,7 @@ def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, s
 
 
 @pytest.mark.parametrize("kind", POSITIVE)
-def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str) -> None:
+def test_weighted_expectation_of_anything_is_its_plain_mean(kind):
     sampler = built(kind, unbiased=True)
     np.testing.assert_allclose(sampler.probabilities * sampler.importance(), 1 / T, rtol=1e-12)
     batch = sampler.sample(8, np.random.default_rng(0))
@@ -130,7 +130,7 @@ def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
-def test_half_of_a_batch_mirrors_the_other(seed: int, pairs: int) -> None:
+def test_half_of_a_batch_mirrors_the_other(seed, pairs):
     mirror = np.where(t < 30, t + 30, t - 30)
     sampler = TimestepSampler(normalised((t < 30) * 1.0), draw=Mirrored(mirror))
     batch = sampler.sample(2 * pairs, np.random.default_rng(seed)).timesteps
@@ -139,14 +139,14 @@ def test_half_of_a_batch_mirrors_the_other(seed: int, pairs: int) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 33))
-def test_stratified_takes_the_same_number_from_each_slot(seed: int, size: int) -> None:
+def test_stratified_takes_the_same_number_from_each_slot(seed, size):
     counts = in_slots(built("stratified").sample(size, np.random.default_rng(seed)).timesteps)
     whole, rest = divmod(size, len(SLOTS))
     assert sorted(counts) == [whole] * (len(SLOTS) - rest) + [whole + 1] * rest
 
 
 @pytest.mark.parametrize("size", [2, 7, 13])
-def test_remainders_go_to_all_slots_equally_often(size: int) -> None:
+def test_remainders_go_to_all_slots_equally_often(size):
     """The batch of 2 is smaller than the number of slots."""
     sampler, batches = built("stratified"), 3000
     counts = sum(in_slots(sampler.sample(size, np.random.default_rng((17, seed))).timesteps) for seed in range(batches))
@@ -155,12 +155,12 @@ def test_remainders_go_to_all_slots_equally_often(size: int) -> None:
     assert np.abs(counts - batches * size / len(SLOTS)).max() < 4 * spread
 
 
-def test_between_other_timesteps_a_sampler_draws_its_own_alike() -> None:
+def test_between_other_timesteps_a_sampler_draws_its_own_alike():
     assert within(Interleaved(2, 58, 4), T).tolist() == [1 / 15 if t % 4 == 2 else 0 for t in range(T)]
 
 
 @given(first=st.integers(0, 29), length=st.integers(20, 30), step=st.sampled_from([1, 2]), intervals=st.integers(1, 3))
-def test_each_interval_of_log_snr_can_be_drawn_as_often(first: int, length: int, step: int, intervals: int) -> None:
+def test_each_interval_of_log_snr_can_be_drawn_as_often(first, length, step, intervals):
     drawn = within(Interleaved(first, first + (length - 1) // step * step, step), T)
     found = even_over_log_snr(drawn, SCHEDULE, intervals)
     fall = -SCHEDULE.snr_db.numpy()
@@ -173,7 +173,7 @@ def test_each_interval_of_log_snr_can_be_drawn_as_often(first: int, length: int,
     assert found[drawn == 0].sum() == 0
 
 
-def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot() -> None:
+def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot():
     """Batches are cut into parts for processes and accumulation: no part may hold the small timesteps alone."""
     sampler = built("stratified")
     drawn = np.stack([sampler.sample(5, np.random.default_rng((23, seed))).timesteps for seed in range(3000)])
@@ -182,14 +182,14 @@ def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
-def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int) -> None:
+def test_low_discrepancy_holds_for_other_probabilities_too(seed, size):
     probabilities = LOSS / LOSS.sum()
     drawn = TimestepSampler(probabilities, draw=LowDiscrepancy()).sample(size, np.random.default_rng(seed)).timesteps
     counts = np.cumsum(np.bincount(drawn, minlength=T))
     assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
 
 
-def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_drawn_alike() -> None:
+def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_drawn_alike():
     sampler, seen = EasyToHardSampler(SLOTS, 30), []
     for loss in (5, 4, 4, 4, 4, 9, 9, 9, 9, 8, 8, 8, 8):  # of batches of ten
         sampler.learn(np.full(10, 50), np.full(10, float(loss)))
@@ -208,14 +208,14 @@ def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_dra
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 100))
-def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed: int, size: int) -> None:
+def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed, size):
     sampler = adaptive()
     counts = in_slots(sampler.sample(size, np.random.default_rng(seed)).timesteps)
     expected = size * SLOTS.sums(sampler.probabilities)
     assert (np.abs(counts - expected) < 1 + 1e-9).all()
 
 
-def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
+def test_adaptive_weights_are_bounded_by_the_uniform_share():
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
     sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), np.random.default_rng(0))
     assert 9 < sampler.importance().max() <= 10 + 1e-9
@@ -225,10 +225,7 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
     ("make", "complaint"),
     [
         (lambda: within(TimestepRange(50, 60), T), "timesteps 50 … 60 are no range within 0 … 59"),
-        (
-            lambda: even_over_log_snr(uniform(T), SCHEDULE, 59),
-            "sampler.intervals: 59 of equal log-SNR, of which number 2 from the data end has no timestep on schedule",
-        ),
+        (lambda: even_over_log_snr(uniform(T), SCHEDULE, 59), "sampler.intervals: 59 of equal log-SNR, of which"),
         (lambda: built("slot", unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (lambda: of_length(np.full((T, 2), np.inf), T), "the loss profile holds inf at t = 0; losses are finite"),
@@ -237,11 +234,11 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
         (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
     ],
 )
-def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complaint: str) -> None:
+def test_samplers_that_cannot_be_are_refused(make, complaint):
     assert refusal(make).startswith(complaint)
 
 
-def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
+def test_weights_on_uniform_draws_expect_what_plain_draws_expect():
     density, gradients = normalised(LOSS), np.random.default_rng(0).normal(size=T)
     sampler = WeightedSampler(density)
     assert (sampler.probabilities * sampler.importance() * gradients).sum() == pytest.approx(

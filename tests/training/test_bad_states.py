@@ -24,7 +24,7 @@ class Halted(Exception):
 
 
 @pytest.fixture(scope="module")
-def stopped(module_project: Path, inputs_made_once: Path) -> Path:
+def stopped(module_project, inputs_made_once):
     """A folder in which a training was stopped at its third step of four; a state was saved after each."""
     train_step = loop.Trainer.train_step
 
@@ -42,7 +42,7 @@ def stopped(module_project: Path, inputs_made_once: Path) -> Path:
 
 
 @pytest.fixture
-def state(project: Path, stopped: Path) -> Path:
+def state(project, stopped):
     shutil.copytree(stopped, project, dirs_exist_ok=True)
     (path,) = Path("work").glob(f"train_base-*/{CHECKPOINT}")
     return path
@@ -86,7 +86,7 @@ DAMAGED: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_of_two_bad_states_none_is_taken_up(state: Path, damage: str) -> None:
+def test_of_two_bad_states_none_is_taken_up(state, damage):
     spoil, said = DAMAGED[damage]
     for path in (state, previous_path(state)):
         spoil(path)
@@ -95,7 +95,7 @@ def test_of_two_bad_states_none_is_taken_up(state: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["nothing", "a program", "cut in the tensors", "a bit of a tensor"])
-def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_before_a_bad_one_is_taken_up(state, damage, monkeypatch):
     DAMAGED[damage][0](state)
     steps: list[int] = []
     train_step = loop.Trainer.train_step
@@ -120,7 +120,7 @@ STRANGE: dict[str, Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]]
 
 
 @pytest.mark.parametrize("strange", STRANGE)
-def test_a_state_of_another_network_is_refused(state: Path, strange: str) -> None:
+def test_a_state_of_another_network_is_refused(state, strange):
     others(state, STRANGE[strange])
     said = f"{state.absolute()}: a state of another network; delete it to start again"
     check_refused(train_base, said=said, outputs=OUTPUTS)

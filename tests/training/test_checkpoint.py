@@ -27,12 +27,12 @@ FACTS: dict[str, Any] = {"step": 12345, "sampler": {"history": [0.5, 1.0]}}
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     write_checkpoint(tmp_path / "work" / "a.safetensors", Saved(TENSORS, FACTS))
     return tmp_path / "work" / "a.safetensors"
 
 
-def test_what_was_written_comes_back(path: Path) -> None:
+def test_what_was_written_comes_back(path):
     read = read_checkpoint(path)
     assert read is not None and read.facts == FACTS
     assert equal(read.tensors, TENSORS)
@@ -48,7 +48,7 @@ def steps(path: Path) -> list[int]:
     return [read_saved(one).facts["step"] for one in (previous_path(path), path)]
 
 
-def test_of_many_the_last_two_stay(path: Path) -> None:
+def test_of_many_the_last_two_stay(path):
     for step in range(3, 6):
         written(path, step)
     assert steps(path) == [4, 5]
@@ -57,7 +57,7 @@ def test_of_many_the_last_two_stay(path: Path) -> None:
     assert sorted(path.parent.iterdir()) == sorted([path, previous_path(path)])
 
 
-def test_a_spoiled_state_does_not_replace_the_good_one_before(path: Path) -> None:
+def test_a_spoiled_state_does_not_replace_the_good_one_before(path):
     written(path, 2)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -66,19 +66,19 @@ def test_a_spoiled_state_does_not_replace_the_good_one_before(path: Path) -> Non
     assert steps(path) == [FACTS["step"], 3]
 
 
-def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path: Path) -> None:
+def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path):
     os.replace(path, previous_path(path))
     read = read_checkpoint(path)
     assert read is not None and read.facts == FACTS
 
 
-def test_a_fact_changed(path: Path) -> None:
+def test_a_fact_changed(path):
     path.write_bytes(path.read_bytes().replace(b"12345", b"12346"))
     assert "altered since it was saved" in refusal(read_checkpoint, path)
 
 
 @pytest.mark.parametrize("begun", [b"", b"half a file"])
-def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+def test_a_full_disk_leaves_the_earlier_one(path, monkeypatch, begun):
     def full(tensors: Any, target: Path, metadata: Any) -> None:
         target.write_bytes(begun)
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -91,7 +91,7 @@ def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.Monk
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_state_is_written_as_it_was_while_the_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_state_is_written_as_it_was_while_the_training_goes_on(tmp_path, monkeypatch):
     """The next state waits for it."""
     goes_on, order, write = threading.Event(), [], checkpoint.write_checkpoint
     path = tmp_path / "a.safetensors"
@@ -133,7 +133,7 @@ def test_a_snapshot_is_written_before_the_state_of_its_step_which_does_not_wait(
     assert snapshot.stat().st_mtime_ns <= state.stat().st_mtime_ns
 
 
-def test_no_state_is_written_after_a_snapshot_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_state_is_written_after_a_snapshot_that_failed(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_saved", full)
     writer = CheckpointWriter(tmp_path / "a.safetensors")
     writer.start(tmp_path / "snapshot.safetensors", Saved({}, {"step": 3}))
@@ -145,7 +145,7 @@ def test_no_state_is_written_after_a_snapshot_that_failed(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("call", [CheckpointWriter.is_late, CheckpointWriter.finish])
-def test_a_write_that_fails_is_raised_by_the_next_call(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_is_raised_by_the_next_call(call, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_checkpoint", full)
     writer = CheckpointWriter(tmp_path / "a.safetensors")
     writer.start(writer.path, Saved({}, {"step": 1}))
@@ -159,7 +159,7 @@ def test_a_write_that_fails_is_raised_by_the_next_call(call, tmp_path: Path, mon
         raise ValueError("first")
 
 
-def test_a_state_is_late_after_so_many_seconds_whatever_snapshots_were_written(tmp_path: Path) -> None:
+def test_a_state_is_late_after_so_many_seconds_whatever_snapshots_were_written(tmp_path):
     writer = CheckpointWriter(tmp_path / "a.safetensors", seconds=1000)
     assert not writer.is_late()
     writer.begun -= 1001

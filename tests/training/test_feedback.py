@@ -1,7 +1,5 @@
 """Feedback of a training for its samplers: losses without weights, and gradients of single images."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -32,7 +30,7 @@ class Recorder(TimestepSampler):
 
 
 @given(st.integers(1, 40), st.integers(1, 100), st.integers(0, 60))
-def test_measurements_come_first_and_after_every_so_many_images(batch_size: int, every: int, steps: int) -> None:
+def test_measurements_come_first_and_after_every_so_many_images(batch_size, every, steps):
     class Asking(TimestepSampler):
         refresh_images, measured_images = every, 7
 
@@ -50,7 +48,7 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
-def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(build: Callable, parts: int) -> None:
+def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(build, parts):
     sampler = Recorder()
     chosen = {"objective": OBJECTIVE, "batch_size": 6, "images": 24}
     trainer = build("trained", sampler=sampler, gradient_accumulation=parts, **chosen)
@@ -64,7 +62,7 @@ def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(bu
     np.testing.assert_allclose(losses, expected, rtol=2e-4)
 
 
-def test_measured_images_are_others_at_each_step(build: Callable) -> None:
+def test_measured_images_are_others_at_each_step(build):
     one, timesteps = build(sampler=LEARNING["adaptive"]()).source, np.arange(4)
     first, again, other = (one.measured(step, timesteps).epsilon for step in (2, 2, 3))
     assert torch.equal(first, again)
@@ -72,6 +70,6 @@ def test_measured_images_are_others_at_each_step(build: Callable) -> None:
     assert not torch.equal(first, one.draw(2).epsilon)
 
 
-def test_without_anything_to_learn_nothing_is_read_back(build: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anything_to_learn_nothing_is_read_back(build, monkeypatch):
     monkeypatch.setattr(Feedback, "all_gather", lambda *_: pytest.fail("figures were read back"))
     build(sampler=TimestepSampler(uniform(T)), images=12).run()

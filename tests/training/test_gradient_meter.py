@@ -1,18 +1,15 @@
 """Measuring gradients of a network over cells: draws by the seed alone, lengths and means of what was drawn."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from here import Here
 from specs import recipe_of, spec_of
 from torch import Tensor, nn
 
-from unequal.data.prepared import PreparedData, tensor_of
+from unequal.data.prepared import tensor_of
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -33,7 +30,7 @@ OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 
 
 @pytest.fixture
-def meter(prepared: PreparedData, tiny_net: Callable) -> Callable:
+def meter(prepared, tiny_net):
     def make(seed: int = 0, dropout: float = 0.0) -> GradientMeter:
         net = tiny_net(dropout=dropout).train().requires_grad_(True)
         return GradientMeter(net, OBJECTIVE, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=seed)
@@ -41,7 +38,7 @@ def meter(prepared: PreparedData, tiny_net: Callable) -> Callable:
     return make
 
 
-def test_timesteps_are_drawn_inside_the_cell(meter: Callable) -> None:
+def test_timesteps_are_drawn_inside_the_cell(meter):
     generator = np.random.default_rng(0)
     for cell in CELLS:
         batch = meter().drawn(cell, 400, generator)
@@ -49,14 +46,14 @@ def test_timesteps_are_drawn_inside_the_cell(meter: Callable) -> None:
         assert torch.equal(batch.weights, torch.ones(400))
 
 
-def test_a_cell_does_not_depend_on_the_others(meter: Callable) -> None:
+def test_a_cell_does_not_depend_on_the_others(meter):
     whole, alone = meter(dropout=0.3).sample(CELLS), meter(dropout=0.3).sample(CELLS[1:2])
     np.testing.assert_array_equal(whole.squares[1], alone.squares[0])
     np.testing.assert_allclose(whole.products[1, :, 1], alone.products[0, :, 0], rtol=1e-9)
     assert not np.array_equal(meter(seed=1).sample(CELLS[1:2]).squares, alone.squares)
 
 
-def test_lengths_and_means_are_of_the_same_loss(meter: Callable) -> None:
+def test_lengths_and_means_are_of_the_same_loss(meter):
     """With one image and one timestep, single gradients and means differ by the noise alone: E‖g‖² > ‖μ‖² > 0."""
     one, cell = meter(), TimestepRange(10, 10)
     single = GradientMeter(one.net, OBJECTIVE, one.images[:1], folds=4, single_images=64, mean_images=256, seed=0)
@@ -89,7 +86,7 @@ class Answer(Objective):
         return Losses(net(batch.x0, batch.timesteps), {})  # type: ignore[arg-type]
 
 
-def test_timesteps_that_move_the_same_weights_are_similar(prepared: PreparedData) -> None:
+def test_timesteps_that_move_the_same_weights_are_similar(prepared):
     found = affinity_of(Weighed(), Answer(), prepared, SCHEDULE, MEASURED, 0)
     assert found.cells == AFFINITY_CELLS
     low = np.arange(len(AFFINITY_CELLS)) < 2
@@ -98,7 +95,7 @@ def test_timesteps_that_move_the_same_weights_are_similar(prepared: PreparedData
     assert gradient_clusters(found, 2) == Partition([(0, AFFINITY_CELLS[1].last), (AFFINITY_CELLS[2].first, 49)])
 
 
-def test_it_is_measured_once(prepared: PreparedData, tmp_path: Path) -> None:
+def test_it_is_measured_once(prepared, tmp_path):
     net, chunks = Weighed(), Chunks(tmp_path)
     before = affinity_of(net, Answer(), prepared, SCHEDULE, MEASURED, 0, chunks)
     with torch.no_grad():
@@ -118,13 +115,13 @@ UNCERTAIN = recipe(
 
 
 @pytest.fixture
-def start(tiny_net: Callable, make_record: Callable) -> Start:
+def start(tiny_net, make_record):
     net, spec = tiny_net(), spec_of()
     return Start(net, spec, Scope.whole(spec), parent=make_record(net))
 
 
 @pytest.mark.parametrize("chosen", [SURGERY, UNCERTAIN], ids=["conflicts", "uncertainty"])
-def test_what_is_measured_counts_in_the_budget(here: Here, job_of: Callable, start: Start, chosen: Recipe) -> None:
+def test_what_is_measured_counts_in_the_budget(here, job_of, start, chosen):
     outcome = train(here, job_of(chosen, "longer", batch_size=8), start, TimestepSampler(uniform(50)))
     # Measuring 6 cells takes 8 + 4 images each.
     assert outcome.trained.steps == (200 - 72) // 8
@@ -136,7 +133,7 @@ def test_what_is_measured_counts_in_the_budget(here: Here, job_of: Callable, sta
     assert (len(clusters), clusters[0][0], clusters[-1][1]) == (3, 0, 49)
 
 
-def test_clusters_go_by_what_was_measured(here: Here, job_of: Callable, start: Start) -> None:
+def test_clusters_go_by_what_was_measured(here, job_of, start):
     affinity, cost = measured_affinity(here, job_of(SURGERY), start)
     assert affinity is not None and cost == 72
     clusters = gradient_clusters(affinity, 3)
@@ -150,12 +147,12 @@ def test_clusters_go_by_what_was_measured(here: Here, job_of: Callable, start: S
     assert measured_affinity(here, job_of(recipe(gradients=None)), start) == (None, 0)
 
 
-def test_fresh_weights_are_refused(here: Here, job_of: Callable, start: Start) -> None:
+def test_fresh_weights_are_refused(here, job_of, start):
     with pytest.raises(UserError, match=r"^recipes\.longer\.gradients: measured where a model is trained further; thi"):
         measured_affinity(here, job_of(SURGERY, "longer"), replace(start, parent=None))
 
 
-def test_a_gradient_that_is_lost_in_noise_is_refused() -> None:
+def test_a_gradient_that_is_lost_in_noise_is_refused():
     lost = Affinity(AFFINITY_CELLS, np.full((len(AFFINITY_CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
         surgery_of(SURGERY, spec_of(), lost)

@@ -1,7 +1,6 @@
 """Processes of a training: what other launchers left in the environment changes nothing; they agree on when to stop."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,13 +35,13 @@ LEFT = {
 
 
 @pytest.fixture
-def left(monkeypatch: pytest.MonkeyPatch) -> None:
+def left(monkeypatch):
     for name, value in LEFT.items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.mark.usefixtures("left")
-def test_a_training_is_what_it_is_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_what_it_is_without_them(tmp_path, monkeypatch):
     found = train(tmp_path / "left", 4)
     for name in LEFT:
         monkeypatch.delenv(name, raising=False)
@@ -73,7 +72,7 @@ class Two:
 
 
 @pytest.mark.parametrize(("seconds", "exchanges"), [(5.0, 40), (1.0, 40), (0.3, 14), (0.0, 4)])
-def test_after_slow_steps_processes_exchange_every_time(seconds: float, exchanges: int, monkeypatch):
+def test_after_slow_steps_processes_exchange_every_time(seconds, exchanges, monkeypatch):
     both: Any = Two()
     now = [0.0]
     monkeypatch.setattr(stop_sync.time, "monotonic", lambda: now[0])
@@ -84,13 +83,13 @@ def test_after_slow_steps_processes_exchange_every_time(seconds: float, exchange
     assert both.exchanges == exchanges
 
 
-def test_whoever_is_asked_stops_both_within_ten_steps() -> None:
+def test_whoever_is_asked_stops_both_within_ten_steps():
     both: Any = Two()
     of_both = StopSync(both, 0)
     assert any(of_both.stops(step, lambda: True) for step in range(1, 11))
 
 
-def test_one_process_stops_when_it_is_asked() -> None:
+def test_one_process_stops_when_it_is_asked():
     alone: Any = Two()
     alone.num_processes = 1
     assert StopSync(alone, 0).stops(1, lambda: True) and not alone.exchanges

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from unequal.models.backbones.backbone import count_cost
 from unequal.timesteps.partition import Partition
 from unequal.training import utilisation
 from unequal.training.checkpoint import LOG, read_checkpoint
-from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
+from unequal.training.gradient_surgery import Surgery, bargained, projected
 from unequal.training.loop import CHECKPOINT
 from unequal.training.objectives import SingleHead
 
@@ -25,7 +24,7 @@ Build = Callable
 
 
 @pytest.mark.thorough
-def test_compiled_it_trains_the_same(build: Build) -> None:
+def test_compiled_it_trains_the_same(build):
     plain, compiled = build("plain", images=16), build("compiled", images=16, runtime_changes={"compile": True})
     plain.run()
     compiled.run()
@@ -33,7 +32,7 @@ def test_compiled_it_trains_the_same(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("kind", "reported"), [("info_noise", True), ("adaptive", True), ("easy_to_hard", False)])
-def test_a_learned_density_is_reported_with_its_importance(build: Build, kind: str, reported: bool) -> None:
+def test_a_learned_density_is_reported_with_its_importance(build, kind, reported):
     effective_weighting = build(sampler=LEARNING[kind](), images=120).run().effective_weighting
     assert effective_weighting.keys() == ({"density", "importance"} if reported else set())
     if reported:
@@ -44,7 +43,7 @@ def test_a_learned_density_is_reported_with_its_importance(build: Build, kind: s
         np.testing.assert_allclose(effective_weighting["density"] * effective_weighting["importance"], 1 / 50)
 
 
-def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_path: Path) -> None:
+def test_measured_images_count_in_the_budget_and_in_the_log(build, tmp_path):
     """4 images are measured before steps 0, 3 and 6, in batches of 4: 7 steps take 28 + 12 images."""
     trained = build(sampler=LEARNING["adaptive"]()).run()
     assert (trained.steps, trained.images_seen) == (7, 40)
@@ -52,7 +51,7 @@ def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_pa
     assert logged == [(2, 12), (4, 24), (6, 32), (7, 40)]
 
 
-def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: Path) -> None:
+def test_gradients_of_one_cluster_train_as_gradients_do(build, tmp_path):
     plain = build("plain", gradient_accumulation=2).run()
     apart = build("apart", gradient_accumulation=2, surgery=Surgery(Partition([(0, 49)]), projected)).run()
     assert (apart.steps, apart.images_seen) == (plain.steps, plain.images_seen)
@@ -61,7 +60,7 @@ def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: 
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_a_batch_in_parts_is_the_batch(build: Build, tmp_path: Path, parts: int) -> None:
+def test_a_batch_in_parts_is_the_batch(build, tmp_path, parts):
     whole = build("whole", images=16)
     whole.run()
     split = build("split", images=16, gradient_accumulation=parts)
@@ -71,7 +70,7 @@ def test_a_batch_in_parts_is_the_batch(build: Build, tmp_path: Path, parts: int)
         assert other == pytest.approx(one, rel=1e-3)
 
 
-def test_the_log(build: Build, tmp_path: Path) -> None:
+def test_the_log(build, tmp_path):
     figures: dict[int, dict[str, float]] = {}
     trained = build(images=18, log=lambda values, step: figures.update({step: dict(values)})).run()
     # 18 images in batches of 4 are 5 steps; lines at steps 2, 4 and the last.
@@ -84,7 +83,7 @@ def test_the_log(build: Build, tmp_path: Path) -> None:
         assert line["loss"] == pytest.approx(line["mse"])
 
 
-def test_the_log_shows_the_share_of_a_known_peak(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_shows_the_share_of_a_known_peak(build, tmp_path, monkeypatch):
     build("unknown").run()
     monkeypatch.setattr(utilisation, "peak_flops", lambda device: 1e12)
     trainer = build("known")
@@ -93,12 +92,6 @@ def test_the_log_shows_the_share_of_a_known_peak(build: Build, tmp_path: Path, m
     line = json.loads((tmp_path / "known" / LOG).read_text().splitlines()[-1])
     cost = count_cost(trainer.net).macs_with_attention
     assert line["mfu"] == pytest.approx(6 * cost * line["images_per_second"] / 1e12)
-
-
-def test_the_loss_falls(build: Build, tmp_path: Path) -> None:
-    build(images=16 * 80, batch_size=16, log_every=20, checkpoint_every=1000).run()
-    losses = [line["loss"] for line in lines(tmp_path / "work")]
-    assert losses[-1] < 0.6 * losses[0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +111,7 @@ def test_a_loss_that_is_no_number(build, tmp_path, log_every, step, value, last_
         assert all(line["step"] <= step for line in lines(tmp_path / "work"))
 
 
-def test_a_gradient_that_is_no_number(build: Build, tmp_path: Path) -> None:
+def test_a_gradient_that_is_no_number(build, tmp_path):
     """The loss itself is a number: the square root of an exact zero has an infinite slope."""
     objective = Changed(lambda losses: losses + (losses - losses.detach()).sqrt() * 0)
     with pytest.raises(UserError, match=r"NaN or infinite at step 0 \(0 images\)"):
@@ -127,7 +120,7 @@ def test_a_gradient_that_is_no_number(build: Build, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precisions", [("fp32", "bf16"), ("bf16", "fp32")])
-def test_one_process_trains_in_several_precisions(build: Build, precisions: tuple[str, str]) -> None:
+def test_one_process_trains_in_several_precisions(build, precisions):
     for precision in precisions:
         build(precision, precision=precision).run()
     build("alone", precision="bf16").run()
@@ -136,7 +129,7 @@ def test_one_process_trains_in_several_precisions(build: Build, precisions: tupl
     assert same_weights(alone, found) and not same_weights(alone, other)
 
 
-def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_path: Path) -> None:
+def test_channels_last_and_half_precision_train_much_the_same(build, tmp_path):
     build("plain", images=16).run()
     AcceleratorState._reset_state(reset_partial_state=True)
     trainer = build("half", images=16, precision="bf16", runtime_changes={"channels_last": True})
@@ -151,7 +144,7 @@ def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_
 @pytest.mark.gpu
 @pytest.mark.parametrize("combine", [None, projected, bargained])
 @pytest.mark.parametrize("sampler", [None, "loss_second_moment", "info_noise"])
-def test_a_step_does_not_wait_for_the_gpu(build: Build, combine: Combine | None, sampler: str | None) -> None:
+def test_a_step_does_not_wait_for_the_gpu(build, combine, sampler):
     device = torch.device("cuda")
     chosen = {"runtime_changes": {"device": "cuda"}, "horizontal_flips": True, "log_every": 100, "images": 80}
     chosen["objective"] = SingleHead("epsilon", SCHEDULE.to(device))
@@ -169,7 +162,7 @@ def test_a_step_does_not_wait_for_the_gpu(build: Build, combine: Combine | None,
 
 
 @pytest.mark.gpu
-def test_passes_that_are_replayed_from_graphs_train_as_others(build: Build) -> None:
+def test_passes_that_are_replayed_from_graphs_train_as_others(build):
     device, weights = torch.device("cuda"), []
     for graphs in (False, True):
         changes = {"device": "cuda", "compile": True, "cuda_graphs": graphs}
@@ -178,9 +171,3 @@ def test_passes_that_are_replayed_from_graphs_train_as_others(build: Build) -> N
         assert trainer.graphs is graphs
         weights.append(trainer.run() and [one.cpu() for one in trainer.net.state_dict().values()])
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
-
-
-def test_what_may_help_against_nan_is_what_is_not_set_already(build: Build) -> None:
-    for clip, said in ((None, r"or set training\.gradient_clip"), (0.5, r"or lower training\.gradient_clip \(0\.5\)")):
-        with pytest.raises(UserError, match=rf"lower optimizer\.lr \(0\.002\) {said}"):
-            build(f"clip {clip}", objective=broken_at(0), gradient_clip=clip, log_every=1).run()

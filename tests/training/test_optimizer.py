@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.training.checkpoint import moments
 from unequal.training.optimizer import build_optimizer, compensation, learning_rate, momentum, set_schedule
 
 CPU = torch.device("cpu")
@@ -33,22 +32,11 @@ def linear() -> nn.Linear:
     return net
 
 
-def test_the_first_step_is_adamws() -> None:
+def test_the_first_step_is_adamws():
     net = linear()
     descend(net, build_optimizer(net.parameters(), settings(), CPU), 1)
     # Weight decay times lr, then a step of lr against the gradient's sign.
     assert net.bias.item() == pytest.approx(3 * (1 - 1e-2 * 0.1) - 1e-2, rel=1e-5)
-
-
-def test_moments_are_named_by_parameter() -> None:
-    net = linear()
-    optimizer = build_optimizer(net.parameters(), settings(), CPU)
-    assert moments(optimizer, net) == {}
-    descend(net, optimizer, 2)
-    assert sorted(moments(optimizer, net)) == sorted(
-        f"{parameter}.{name}" for parameter in ("weight", "bias") for name in ("step", "exp_avg", "exp_avg_sq")
-    )
-    assert float(moments(optimizer, net)["weight.step"]) == 2
 
 
 WARM_UP = {"warmup_images": 100}
@@ -69,7 +57,7 @@ TO_NOTHING, LATE = LINEAR | {"final_share": 0.0}, COSINE | {"decay_share": 0.25}
         (COSINE | {"warmup_images": 1001}, {500: 0.55 * 501 / 1001}),
     ],
 )
-def test_the_learning_rate_over_the_budget(chosen: dict[str, Any], shares: dict[int, float]) -> None:
+def test_the_learning_rate_over_the_budget(chosen, shares):
     found = {seen: learning_rate(settings(**chosen), seen, 1000) / 1e-2 for seen in shares}
     assert found == pytest.approx(shares)
 
@@ -92,13 +80,13 @@ def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes:
         ("exponential", 0.1, 1.0, 0.1),
     ],
 )
-def test_momentum_falls_as_its_kind_says(kind: str, floor: float, progress: float, expected: float) -> None:
+def test_momentum_falls_as_its_kind_says(kind, floor, progress, expected):
     assert momentum(decaying(kind, floor), round(progress * 1000), 1000) == pytest.approx(expected)
     assert momentum(settings(), round(progress * 1000), 1000) == 0.8, "without decay it stays"
 
 
 @pytest.mark.parametrize("seen", [0, 300, 900])
-def test_raised_rate_keeps_the_length_of_sgds_steps(seen: int) -> None:
+def test_raised_rate_keeps_the_length_of_sgds_steps(seen):
     chosen = decaying("demon", compensate="raise", name="sgd")
     first = momentum(chosen, seen, 1000)
     # Under a constant gradient SGD's velocity tends to g/(1 − β): its steps have length lr/(1 − β).
@@ -108,7 +96,7 @@ def test_raised_rate_keeps_the_length_of_sgds_steps(seen: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_the_schedule_reaches_the_optimizer(name: str) -> None:
+def test_the_schedule_reaches_the_optimizer(name):
     chosen = decaying("linear", name=name, decay="cosine")
     optimizer = build_optimizer(linear().parameters(), chosen, CPU)
     set_schedule(optimizer, chosen, 500, 1000)

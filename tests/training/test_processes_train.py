@@ -28,7 +28,7 @@ sys.exit(program.launch(2, sys.argv[1:]))
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("trained")
     assert launch(2, [sys.executable, str(PROGRAM), str(root)]) == 0
     return root
@@ -36,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_processes_take_the_same_ten_steps_as_one(trained: Path, kind: str, tmp_path: Path) -> None:
+def test_two_processes_take_the_same_ten_steps_as_one(trained, kind, tmp_path):
     alone = {name: value.numpy() for name, value in train(tmp_path, 10, kind).items()}
     for rank in range(2):
         shared = np.load(trained / f"{kind}_{rank}.npz")
@@ -47,7 +47,7 @@ def test_two_processes_take_the_same_ten_steps_as_one(trained: Path, kind: str, 
 
 
 @pytest.mark.slow
-def test_gradients_exchanged_in_bf16_are_rounded_equally_in_all_processes(trained: Path) -> None:
+def test_gradients_exchanged_in_bf16_are_rounded_equally_in_all_processes(trained):
     exact, first, second = (np.load(trained / f"{name}.npz") for name in ("unet2d_0", "bf16_0", "bf16_1"))
     assert all(np.array_equal(first[name], second[name]) for name in exact)
     errors = {name: np.abs(first[name] - exact[name]).max() for name in exact}
@@ -56,7 +56,7 @@ def test_gradients_exchanged_in_bf16_are_rounded_equally_in_all_processes(traine
 
 
 @pytest.mark.slow
-def test_two_processes_learn_the_same_as_one(trained: Path, tmp_path: Path) -> None:
+def test_two_processes_learn_the_same_as_one(trained, tmp_path):
     first, second = (json.loads((trained / f"learned_{rank}.json").read_text()) for rank in range(2))
     alone = learned(tmp_path)
     assert first == second
@@ -66,7 +66,7 @@ def test_two_processes_learn_the_same_as_one(trained: Path, tmp_path: Path) -> N
         np.testing.assert_allclose(first[kind][part], alone[kind][part], rtol=1e-6)
 
 
-def test_the_ten_steps_lead_somewhere(tmp_path: Path) -> None:
+def test_the_ten_steps_lead_somewhere(tmp_path):
     before, after = (train(tmp_path / str(steps), steps, "uncertain") for steps in (1, 10))
     moved = {name: float((before[name] - after[name]).abs().max()) for name in after}
     assert moved["uncertainty.weight"] > 1e-3
@@ -75,7 +75,7 @@ def test_the_ten_steps_lead_somewhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "saved"), [(1000, 21), pytest.param(15, 15, marks=pytest.mark.thorough)])
-def test_processes_leave_when_the_first_has_saved(tmp_path: Path, steps: int, saved: int) -> None:
+def test_processes_leave_when_the_first_has_saved(tmp_path, steps, saved):
     """However long that takes, and in the last steps too, in which they do not exchange signals."""
     command = [sys.executable, str(STOPPED), str(tmp_path / "work"), "12", str(steps)]
     done = subprocess.run([sys.executable, "-c", IMPATIENT, *command], check=False, env=environment())

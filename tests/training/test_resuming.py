@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 from unequal.training import checkpoint
 from unequal.training.checkpoint import LOG, moments
-from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
+from unequal.training.gradient_surgery import Surgery, bargained, projected
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import (
     ClusterUncertainty,
@@ -78,7 +78,7 @@ def ends_as_if_never_killed(
 
 
 @pytest.fixture
-def ended() -> Iterator[type[Exception]]:
+def ended():
     def end(*_: object) -> None:
         raise Stop
 
@@ -102,14 +102,14 @@ def signalled_at(step: int, number: int) -> Objective:
 @pytest.mark.parametrize(
     ("killed_at", "unusual"), [(2, {}), (5, {"runtime_changes": {"channels_last": True}}), (8, {})]
 )
-def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, killed_at: int, unusual: Any) -> None:
+def test_a_killed_run_ends_as_if_never_killed(build, tmp_path, killed_at, unusual):
     unusual = unusual | {"dropout": 0.2, "horizontal_flips": True, "log_every": 1}
     *_, trained = ends_as_if_never_killed(build, tmp_path, killed_at, **unusual)
     assert (trained.steps, trained.log) == (10, tmp_path / "killed" / LOG)
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_path: Path, name: str) -> None:
+def test_decaying_momentum_and_a_curriculum_resume_exactly(build, tmp_path, name):
     decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise")
     plain = {"lr": 2e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     rising = ChangingSampler(curriculum(noise_rate_target(SCHEDULE), ramp_images=30, uniform_share=0.1))
@@ -132,7 +132,7 @@ REMEMBERING: dict[str, Callable[[], Objective]] = {
 
 
 @pytest.mark.parametrize("kind", REMEMBERING)
-def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Path, kind: str) -> None:
+def test_an_objective_that_remembers_resumes_exactly(build, tmp_path, kind):
     chosen = {"heads": 3} if kind == "balanced" else {"gradient_accumulation": 2}
     fresh = {"objective": REMEMBERING[kind]}
     through, _, trained, again = ends_as_if_never_killed(build, tmp_path, fresh=fresh, **chosen)
@@ -153,7 +153,7 @@ def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", LEARNING)
 @pytest.mark.parametrize("killed_at", [2, 6])
-def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: str, killed_at: int) -> None:
+def test_samplers_that_learn_resume_exactly(build, tmp_path, kind, killed_at):
     def sampler() -> TimestepSampler:
         learning = LEARNING[kind]()
         learning.learn(np.arange(50), np.linspace(1, 2, 50))  # warm, so that what is learned shows in the draws
@@ -165,12 +165,12 @@ def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("combine", [projected, bargained])
-def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path, combine: Combine) -> None:
+def test_gradients_of_clusters_resume_exactly(build, tmp_path, combine):
     surgery = Surgery(Partition([(0, 19), (20, 49)]), combine)
     ends_as_if_never_killed(build, tmp_path, images=60, surgery=surgery, gradient_accumulation=2)
 
 
-def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path: Path) -> None:
+def test_what_is_killed_after_the_last_step_repeats_none(build, tmp_path):
     finished = build(checkpoint_every=100)
     finished.run()
     before, again = lines(tmp_path / "work"), build(checkpoint_every=100)
@@ -181,7 +181,7 @@ def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path:
 
 
 @pytest.fixture
-def full_at_the_second_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def full_at_the_second_state(monkeypatch):
     calls, write = iter(range(9)), checkpoint.write_checkpoint
 
     def full(path: Path, saved: Any) -> None:
@@ -221,12 +221,12 @@ def interrupted(
     assert lines(folder / "interrupted") == lines(folder / "through")
 
 
-def test_a_training_resumes_before_a_loss_that_was_no_number(build: Build, tmp_path: Path) -> None:
+def test_a_training_resumes_before_a_loss_that_was_no_number(build, tmp_path):
     interrupted(build, tmp_path, 4, UserError, "NaN or infinite at step 6", objective=broken_at(6))
 
 
 @pytest.mark.usefixtures("full_at_the_second_state")
-def test_a_disk_that_fills_up_costs_the_steps_since_the_last_state(build: Build, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_costs_the_steps_since_the_last_state(build, tmp_path):
     interrupted(build, tmp_path, 4, OSError, "No space left")
 
 
@@ -237,7 +237,7 @@ def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended,
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None], ids=["ignored by a shell", "without effect"])
-def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build: Build, tmp_path: Path, handler) -> None:
+def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build, tmp_path, handler):
     before = signal.signal(signal.SIGINT, handler)
     try:
         if handler is signal.SIG_IGN:
@@ -251,7 +251,7 @@ def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build: 
 
 
 @pytest.mark.parametrize("killed_at", [6, 8])
-def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Path, killed_at: int) -> None:
+def test_stored_averages_and_snapshots_survive_a_kill(build, tmp_path, killed_at):
     # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.
     chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
     through, _, trained, again = ends_as_if_never_killed(build, tmp_path, killed_at, **chosen)
@@ -270,7 +270,7 @@ def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["snapshot-4", "averages-7"])
-def test_a_training_whose_snapshot_is_gone_is_refused_before_it_goes_on(build: Build, tmp_path: Path, name: str):
+def test_a_training_whose_snapshot_is_gone_is_refused_before_it_goes_on(build, tmp_path, name):
     chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
     build(**chosen).run()
     file = tmp_path / "work" / f"{name}.safetensors"
@@ -308,7 +308,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("spoiled", SPOILED)
-def test_the_log_is_part_of_the_saved_state(build: Build, tmp_path: Path, ended: type[Exception], spoiled: str) -> None:
+def test_the_log_is_part_of_the_saved_state(build, tmp_path, ended, spoiled):
     with pytest.raises(ended):
         build(objective=signalled_at(5, signal.SIGTERM), log_every=2).run()
     log = tmp_path / "work" / LOG

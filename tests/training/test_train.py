@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -53,7 +52,7 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
 
 
 @pytest.fixture
-def run_training(carried_out: Callable) -> Callable:
+def run_training(carried_out):
     def run(name: str, start: Start, chosen: Recipe, **changes: Any) -> Here:
         objective = None if chosen.mixing is None else mixed_objective(chosen, chosen.mixing, SCHEDULE)
         return carried_out(name, chosen, start, objective=objective, **changes)
@@ -66,7 +65,7 @@ def start_of(net: nn.Module, spec: ModelSpec | None = None) -> Start:
     return Start(net, spec, Scope.whole(spec))
 
 
-def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -> None:
+def test_a_base_from_fresh_weights(run_training, tiny_net):
     net = tiny_net()
     here = run_training("base", start_of(net), recipe())
     loaded, record = load_model(here.root / "artifacts/models/base")
@@ -84,18 +83,7 @@ def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -
     assert figures["spec"]["prediction"] == "epsilon"
 
 
-def test_the_settings_make_a_base(tmp_path, runtime, job_of, network_settings):
-    first, again = (
-        train_fresh(Here(tmp_path / name, runtime), job_of(), network_settings(), LINEAR) for name in ("first", "again")
-    )
-    assert first.start.spec == spec_of()
-    weights = first.start.net.state_dict()
-    assert equal(weights, again.start.net.state_dict())
-    untrained = Start.fresh(network_settings(), spec_of(), 5).net.state_dict()
-    assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
-
-
-def test_a_recipe_may_have_an_average_of_its_own(run_training: Callable, tiny_net: Callable) -> None:
+def test_a_recipe_may_have_an_average_of_its_own(run_training, tiny_net):
     last, mean = ({"kind": "exponential", "decay": 0.0}, {"kind": "power", "width": 0.2})
     own = recipe().model_copy(update={"average": PowerAverage.model_validate(mean)})
     models = []
@@ -107,7 +95,7 @@ def test_a_recipe_may_have_an_average_of_its_own(run_training: Callable, tiny_ne
     assert not equal(found, other)
 
 
-def test_averages_for_other_widths_lie_beside_the_model(run_training: Callable, tiny_net: Callable) -> None:
+def test_averages_for_other_widths_lie_beside_the_model(run_training, tiny_net):
     kept = {"kind": "power", "width": 0.2, "keep": 2}
     here = run_training("base", start_of(tiny_net()), recipe(), average=kept)
     folder = here.root / "artifacts/models/base"
@@ -122,7 +110,7 @@ def test_averages_for_other_widths_lie_beside_the_model(run_training: Callable, 
     assert (record.steps, record.images_seen) == (4, 16)
 
 
-def test_a_child_inherits_what_its_parent_has_cost(run_training: Callable, tiny_net: Callable) -> None:
+def test_a_child_inherits_what_its_parent_has_cost(run_training, tiny_net):
     here = run_training("base", start_of(tiny_net()), recipe())
     net, parent = load_model(here.root / "artifacts/models/base")
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
@@ -166,7 +154,7 @@ def test_the_expert_of_a_group_is_trained_within_a_range(tmp_path, here, job_of,
     assert (moved > 0.02) == fresh_weights
 
 
-def test_a_child_sees_other_noise_than_its_parent(run_training: Callable, tiny_net: Callable, make_record: Callable):
+def test_a_child_sees_other_noise_than_its_parent(run_training, tiny_net, make_record):
     ends = []
     for name, parent in (("fresh", None), ("child", make_record(tiny_net())), ("again", make_record(tiny_net()))):
         net = tiny_net()
@@ -176,22 +164,8 @@ def test_a_child_sees_other_noise_than_its_parent(run_training: Callable, tiny_n
     assert torch.equal(ends[1], ends[2])
 
 
-def test_learned_variance_is_trained_and_handed_down(run_training: Callable, tiny_net: Callable) -> None:
-    net = tiny_net(variance="learned")
-    before = net.conv_out.weight.detach().clone()
-    here = run_training("base", start_of(net, spec_of(variance="learned")), recipe())
-    start = Start.of_model(here.root / "artifacts/models/base")
-    assert start.spec.variance == "learned"
-    # Both halves have learned: the prediction's channel and the variance's.
-    assert all(not torch.equal(new, old) for new, old in zip(start.net.conv_out.weight, before, strict=True))
-    with (here.root / "artifacts/training/base.jsonl").open() as file:
-        assert all(json.loads(line)["bound"] > 0 for line in file)
-    here = run_training("child", start, recipe(images=8))
-    assert load_record(here.root / "artifacts/models/child").spec.variance == "learned"
-
-
 @pytest.mark.slow
-def test_a_label_decides_what_is_sampled(run_training: Callable, tiny_net: Callable) -> None:
+def test_a_label_decides_what_is_sampled(run_training, tiny_net):
     """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
     condition = class_labels(2)
     start = start_of(tiny_net(condition=condition), spec_of("sample", condition=condition))
@@ -244,7 +218,7 @@ def test_a_pretrained_network_knows_the_classes_by_the_numbers_of_the_data(
     assert load_record(tmp_path / "artifacts/models/base").classes == tuple(names)
 
 
-def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:
+def test_three_heads(run_training, tiny_net):
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     start = start_of(tiny_net(heads=3), spec_of("mixed"))
     here = run_training("mixed", start, recipe("mixed"), heads=lambda net: selected_heads("profile", products))
@@ -259,22 +233,12 @@ def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:
     assert tables["images"].sum() == tables["wins"].sum() == 16
 
 
-def test_an_unconditional_network_looks_at_no_labels(run_training: Callable, tiny_net, prepared):
+def test_an_unconditional_network_looks_at_no_labels(run_training, tiny_net, prepared):
     here = run_training("with", start_of(tiny_net()), recipe())
     unlabelled = replace(prepared, labels=None, facts=prepared.facts | {"labels": None})
     bare = run_training("without", start_of(tiny_net()), recipe(), data=unlabelled)
     weights = "artifacts/models/{}/diffusion_pytorch_model.safetensors"
     assert (here.root / weights.format("with")).read_bytes() == (bare.root / weights.format("without")).read_bytes()
-
-
-def test_a_pretrained_base_takes_no_step(tmp_path, here, job_of, tiny_net, network_settings):
-    net = tiny_net()
-    net.save_pretrained(tmp_path / "net")
-    write_results(here, take_over(here, job_of(), network_settings(pretrained=str(tmp_path / "net")), LINEAR))
-    loaded, record = load_model(tmp_path / "artifacts/models/base")
-    assert equal(loaded.state_dict(), net.state_dict())
-    assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
-    assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
 
 
 MOST = 1000 * 36
@@ -305,7 +269,7 @@ def test_what_does_not_fit_is_not_trained_further(
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
-def test_a_sampler_knows_what_an_error_of_epsilon_counts(prediction: str) -> None:
+def test_a_sampler_knows_what_an_error_of_epsilon_counts(prediction):
     """Min-SNR's weight of it is min(SNR, γ)/SNR, whatever is predicted."""
 
     class Curious(TimestepSampler):

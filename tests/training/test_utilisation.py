@@ -1,10 +1,7 @@
 """Model FLOPs utilisation: peaks by a card's name, and the operations of a training."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import nn
 
 from unequal.models.backbones.backbone import count_cost
 from unequal.training import utilisation
@@ -27,13 +24,13 @@ GPU = torch.device("cuda")
         ("Tesla T4", None),
     ],
 )
-def test_a_card_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str, peak: float | None) -> None:
+def test_a_card_is_known_by_its_name(monkeypatch, name, peak):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     assert peak_flops(GPU) == peak
     assert peak_flops(torch.device("cpu")) is None
 
 
-def test_two_devices_that_train_a_layer(tiny_net: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_devices_that_train_a_layer(tiny_net, monkeypatch):
     """A step is three forward passes, and a multiply–accumulate two operations."""
     net = tiny_net()
     monkeypatch.setattr(utilisation, "peak_flops", lambda device: 1e12)

@@ -1,6 +1,5 @@
 """No step reads a value back from its device: operations that would wait for one are refused while a step is taken."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ class Dispatched(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("asking", [Tensor.tolist, bool, float, torch.unique, lambda x: x[x > 0], lambda x: x.cpu()])
-def test_what_would_wait_is_noticed(asking: Callable) -> None:
+def test_what_would_wait_is_noticed(asking):
     with pytest.raises(Waits), Asked(), Dispatched():
         asking(torch.ones(1))
 
@@ -65,7 +64,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
-def test_a_step_waits_for_nothing(build: Callable, monkeypatch: pytest.MonkeyPatch, choice: str) -> None:
+def test_a_step_waits_for_nothing(build, monkeypatch, choice):
     chosen = {"log_every": 100, "images": 80} | CHOICES[choice]
     if "sampler" in chosen:
         chosen["sampler"] = LEARNING[chosen["sampler"]]()

@@ -1,13 +1,11 @@
 """A training goes on from its model's average, or from where it was: last weights and moments."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from here import Here
 from one_line import refusal
 from specs import recipe_of
 from tensors import equal
@@ -49,7 +47,7 @@ def recipe(warm_start: WarmStart = AS_IT_WAS, **changes: Any) -> Recipe:
 
 
 @pytest.fixture
-def trained(carried_out: Callable) -> Callable:
+def trained(carried_out):
     def run(name: str, chosen: Recipe, start: Start | None = None) -> Path:
         return carried_out(name, chosen, start).root / f"artifacts/models/{name}"
 
@@ -57,7 +55,7 @@ def trained(carried_out: Callable) -> Callable:
 
 
 @pytest.fixture
-def stretch(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callable:
+def stretch(tmp_path, runtime, prepared, tiny_net, training_settings):
     def run(work: str, steps: int, after: int = 0, state: TrainingState | None = None, **chosen: Any) -> TrainingState:
         net = tiny_net(middle_attention=False)
         if state is not None:
@@ -74,7 +72,7 @@ def stretch(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callabl
 
 
 @pytest.mark.parametrize("optimizer", [{}, {"name": "sgd", "betas": (0.9, 0.999), "lr": 1e-2}], ids=["adamw", "sgd"])
-def test_two_stretches_that_carry_all_on_are_one(stretch: Callable, optimizer: Any) -> None:
+def test_two_stretches_that_carry_all_on_are_one(stretch, optimizer):
     whole = stretch("whole", 8, **optimizer)
     first = stretch("first", 4, **optimizer)
     second = stretch("second", 4, after=4, state=first, **optimizer)
@@ -83,7 +81,7 @@ def test_two_stretches_that_carry_all_on_are_one(stretch: Callable, optimizer: A
     assert not torch.equal(forgetful.weights["conv_in.weight"], whole.weights["conv_in.weight"])
 
 
-def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable) -> None:
+def test_a_model_keeps_its_training_s_last_weights_and_moments(trained):
     folder = trained("base", recipe(WarmStart()))
     state, (net, _) = TrainingState.load(folder), load_model(folder)
     parameters = dict(net.named_parameters())
@@ -99,7 +97,7 @@ def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable
 
 @pytest.mark.parametrize("weights", ["averaged", "last"])
 @pytest.mark.parametrize("moments", ["fresh", "carried"])
-def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained: Callable, weights: Any, moments: Any) -> None:
+def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained, weights, moments):
     folder = trained("base", recipe(WarmStart()))
     start, state = Start.of_model(folder), TrainingState.load(folder)
     average = {name: value.clone() for name, value in start.net.state_dict().items()}
@@ -113,7 +111,7 @@ def steps_of(folder: Path) -> set[float]:
     return {float(value) for name, value in TrainingState.load(folder).moments.items() if name.endswith(".step")}
 
 
-def test_a_training_goes_on_as_its_recipe_says(trained: Callable) -> None:
+def test_a_training_goes_on_as_its_recipe_says(trained):
     base = trained("base", recipe(WarmStart()))
     carried = trained("carried", recipe(), Start.of_model(base))
     assert steps_of(carried) == {8}
@@ -122,7 +120,7 @@ def test_a_training_goes_on_as_its_recipe_says(trained: Callable) -> None:
     assert steps_of(trained("further", recipe(), Start.of_model(carried))) == {12}
 
 
-def test_an_expert_carries_the_moments_of_its_base(here: Here, job_of: Callable, trained: Callable) -> None:
+def test_an_expert_carries_the_moments_of_its_base(here, job_of, trained):
     base, job = trained("base", recipe(WarmStart())), job_of(recipe(sampler={"density": "slot"}), "expert")
     outcome = train_expert(here, job, base, NumberedGroup(group=0, first=0, last=9, limit_ratio=1.0), 2)
     write_results(here, outcome)
@@ -130,7 +128,7 @@ def test_an_expert_carries_the_moments_of_its_base(here: Here, job_of: Callable,
     assert steps_of(here.root / "artifacts/models/expert") == {8}
 
 
-def test_a_branch_begins_at_an_earlier_point(trained: Callable) -> None:
+def test_a_branch_begins_at_an_earlier_point(trained):
     kept = recipe(WarmStart()).model_copy(update={"snapshots": (8,)})
     base = trained("base", kept)
     assert steps_of(base / "snapshots/8") == {2}

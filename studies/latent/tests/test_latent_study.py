@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from small_inputs import PROXY
 from specs import autoencoder_of, recipe_of
 from stage_project import write_params
 
@@ -53,17 +54,13 @@ FETCHED: dict[str, Any] = {
     "precision": "auto",
 }
 RECIPE: dict[str, Any] = recipe_of(images=8).model_dump(mode="json")
-PRUNING: dict[str, Any] = {
-    "method": "proxy",
-    "decider": {"kind": "tpe"},
-    "ranking": {"method": "taylor", "timesteps": "group", "images": 4},
+PRUNING: dict[str, Any] = PROXY | {
     "start": [{"method": "magnitude"}],
-    "rounds": 1,
-    "candidates": 1,
-    "images": 4,
     "finetuning": {"images": 8, "batch_size": 4, "lr": 0.001},
 }
 VARIANTS = ["base", "longer", "experts_unpruned", "experts_pruned"]
+EXTRACTOR: dict[str, Any] = {"kind": "classifier", "weights": None, "features": 4}
+EXTRACTOR |= {"images": 1280, "batch_size": 32, "lr": 1e-2}
 SAMPLING: dict[str, Any] = {"steps": 2, "spacing": "uniform", "eta": 0.0, "clip": False, "batch_size": 8}
 
 
@@ -89,14 +86,7 @@ def sections(
         "pruning": {"expert": PRUNING},
         "profile": {"images": 2, "batch_size": 20, "floor": "all"},
         "profiled_models": ["base"],
-        "extractor": {
-            "kind": "classifier",
-            "weights": None,
-            "features": 4,
-            "images": 1280,
-            "batch_size": 32,
-            "lr": 1e-2,
-        },
+        "extractor": EXTRACTOR,
         "sampling": SAMPLING,
         "evaluation": {"samples": 8, "seeds": [0], "kid_subset": 4, "allow_singular": False},
         "variants": VARIANTS,

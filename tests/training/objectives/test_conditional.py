@@ -13,7 +13,6 @@ from torch import Tensor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.condition import Unconditional
 from unequal.timesteps.partition import Partition
-from unequal.training.batches import Batch
 from unequal.training.objectives import Objective, SingleHead, conditioned
 from unequal.training.three_heads import BalancedHeads, BestHead
 
@@ -35,7 +34,7 @@ OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
-def test_all_is_as_with_a_network_that_knows_the_condition(make: Callable[[], Objective], heads: int, batch: Batch):
+def test_all_is_as_with_a_network_that_knows_the_condition(make, heads, batch):
     condition, seen = at_low_resolution(batch.x0), []
 
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
@@ -63,7 +62,7 @@ def test_all_is_as_with_a_network_that_knows_the_condition(make: Callable[[], Ob
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
-def test_a_residual_is_trained_as_an_image_of_its_own(make: Callable[[], Objective], heads: int, batch: Batch) -> None:
+def test_a_residual_is_trained_as_an_image_of_its_own(make, heads, batch):
     enlarged = at_low_resolution(batch.x0)
 
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
@@ -80,7 +79,7 @@ def test_a_residual_is_trained_as_an_image_of_its_own(make: Callable[[], Objecti
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
-def test_all_is_as_with_a_network_that_knows_the_labels(make: Callable[[], Objective], heads: int, batch: Batch):
+def test_all_is_as_with_a_network_that_knows_the_labels(make, heads, batch):
     def net(sample: Tensor, timestep: Tensor, class_labels: Tensor) -> SimpleNamespace:
         return SimpleNamespace(sample=(sample * class_labels[:, None, None, None]).repeat(1, heads, 1, 1))
 
@@ -94,6 +93,6 @@ def test_all_is_as_with_a_network_that_knows_the_labels(make: Callable[[], Objec
     torch.testing.assert_close(torch.cat(alone), expected.weighted)
 
 
-def test_generation_leaves_an_objective_as_it_is() -> None:
+def test_generation_leaves_an_objective_as_it_is():
     objective = SingleHead("epsilon", SCHEDULE)
     assert conditioned(objective, Unconditional()) is objective

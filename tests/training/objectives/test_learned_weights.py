@@ -95,7 +95,7 @@ def test_importance_weights_stay_and_count_for_no_mean():
 
 
 @given(st.lists(st.floats(0.01, 4), min_size=1, max_size=12), st.integers(1, 50))
-def test_a_mean_forgets_by_half_lives(losses: list[float], half_life: int):
+def test_a_mean_forgets_by_half_lives(losses, half_life):
     """One image a step: the i-th last counts 2^(−i/half-life), and an untrained loss of 1 before the first."""
     means = RunningMeans(Partition.of_lengths([50]), 1, half_life, CPU)
     for loss in losses:
@@ -131,13 +131,13 @@ def test_the_settings_make_it_of_any_single_head():
     assert 30 < len(objective_for(spec_of(), NoiseSchedule.linear(1000), by_default).means.counts) <= 40
 
 
-def test_uncertainty_begins_as_the_plain_loss() -> None:
+def test_uncertainty_begins_as_the_plain_loss():
     batch = batch_at([0, 20, 49])
     found = over_uncertainty()(wrong_by(batch, [0.5, 2.0, 0.1]), batch)
     torch.testing.assert_close(found.weighted.detach(), torch.tensor([0.5, 2.0, 0.1]))
 
 
-def test_at_its_least_it_is_the_logarithm_of_the_loss() -> None:
+def test_at_its_least_it_is_the_logarithm_of_the_loss():
     """u = ln(w·L), and the loss 1 + ln(w·L): of ¼, −1.3863 and −0.3863."""
     objective, batch = over_uncertainty(), batch_at([3, 20, 45])
     net = wrong_by(batch, [0.25, 0.25, 1.0])
@@ -154,7 +154,7 @@ def test_at_its_least_it_is_the_logarithm_of_the_loss() -> None:
     assert objective(net, batch).weighted.tolist() == pytest.approx([-0.3863, -0.3863, 1.0], abs=2e-3)
 
 
-def test_importance_weighs_the_whole_bracket_and_the_log_has_the_loss_without_uncertainty() -> None:
+def test_importance_weighs_the_whole_bracket_and_the_log_has_the_loss_without_uncertainty():
     objective = over_uncertainty()
     nn.init.normal_(objective.uncertainty.weight)
     once, thrice = (objective(wrong_by(one, [0.5, 2.0]), one) for one in (batch_at([3, 20]), batch_at([3, 20], [3, 3])))
@@ -163,14 +163,14 @@ def test_importance_weighs_the_whole_bracket_and_the_log_has_the_loss_without_un
     assert once.terms["uncertain"].item() != pytest.approx(1.25, rel=1e-3)
 
 
-def test_its_features_have_a_length_of_one_and_are_always_the_same() -> None:
+def test_its_features_have_a_length_of_one_and_are_always_the_same():
     features = over_uncertainty().uncertainty.features
     assert features.shape == (50, FEATURES)
     torch.testing.assert_close(features.norm(dim=1), torch.ones(50), rtol=0.2, atol=0)
     torch.testing.assert_close(features, over_uncertainty().uncertainty.features)
 
 
-def test_of_clusters_it_is_half_of_losses_over_their_number_and_uncertainties() -> None:
+def test_of_clusters_it_is_half_of_losses_over_their_number_and_uncertainties():
     """Σ_k ½·(e^(−z_k)·L_k/K + z_k), of two clusters with the mean losses 1 and 3, and its gradient at 0."""
     objective, batch = over_clusters(), batch_at([3, 20, 30, 45])
     whole = objective(wrong_by(batch, [0.5, 1.5, 2.0, 4.0]), batch).weighted.mean()
@@ -181,7 +181,7 @@ def test_of_clusters_it_is_half_of_losses_over_their_number_and_uncertainties() 
     assert z.grad.tolist() == pytest.approx([(1 - 1 / 2) / 2, (1 - 3 / 2) / 2], rel=1e-5)
 
 
-def test_at_its_least_clusters_uncertainty_is_the_logarithm_of_their_share() -> None:
+def test_at_its_least_clusters_uncertainty_is_the_logarithm_of_their_share():
     objective, batch = over_clusters(), batch_at([3, 45])
     with torch.no_grad():
         next(objective.parameters()).copy_(torch.tensor([0.5 / 2, 4.0 / 2]).log())
@@ -191,7 +191,7 @@ def test_at_its_least_clusters_uncertainty_is_the_logarithm_of_their_share() -> 
     assert z.grad.tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
-def test_clusters_have_ants_learning_rate_and_the_noise_that_of_the_network() -> None:
+def test_clusters_have_ants_learning_rate_and_the_noise_that_of_the_network():
     settings = Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, warmup_images=0, decay="constant")
     rates = {}
     for name, objective in {"clusters": over_clusters(), "noise": over_uncertainty()}.items():
