@@ -96,7 +96,7 @@ def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(projec
         (project / IMAGES).unlink()
         for engine in (("snakemake", "--cores", "2"), ("dvc", "repro")):
             said = run(project, *engine, ok=False)
-            assert f"params.yaml: data.path: {IMAGES}: missing; allowed: a file or folder that is there" in said
+            assert f"data.path: {IMAGES}: missing; allowed: a file or folder that is there" in said
             assert "Traceback" not in said
     finally:
         (project / IMAGES).write_bytes(before)

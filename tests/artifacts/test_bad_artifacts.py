@@ -88,7 +88,7 @@ GROUPINGS: dict[str, Bad] = {
     "no group": Bad(changed(GROUP_FILE, groups=[]), f"{GROUP_FILE}: groups"),
     "a limit of nothing": Bad(
         changed(GROUP_FILE, groups=[GROUPS["groups"][0] | {"limit_ratio": 0.0}, GROUPS["groups"][1]]),
-        f"{GROUP_FILE}: groups.0.limit_ratio: 0.0: Input should be greater than 0",
+        f"{GROUP_FILE}: groups.0.limit_ratio: 0.0; allowed: above 0",
     ),
     "another order": Bad(changed(GROUP_FILE, groups=GROUPS["groups"][::-1]), f"{GROUP_FILE}: "),
     "a gap": Bad(changed(GROUP_FILE, groups=GROUPS["groups"][:1]), "the groups end at t = 9, the model at t = 49"),
@@ -96,7 +96,9 @@ GROUPINGS: dict[str, Bad] = {
 SAMPLERS: dict[str, Bad] = {
     "no sampler": Bad(SAMPLER_FILE.unlink, f"{SAMPLER_FILE}: missing"),
     "nothing": Bad(written(SAMPLER_FILE, None), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
-    "another kind": Bad(changed(SAMPLER_FILE, density="gaussian"), f"{SAMPLER_FILE}: sampler: Input tag 'gaussian'"),
+    "another kind": Bad(
+        changed(SAMPLER_FILE, density="gaussian"), f'{SAMPLER_FILE}: sampler.density: "gaussian"; allowed: '
+    ),
     "without losses": Bad(
         written(SAMPLER_FILE, {k: v for k, v in SAMPLER.items() if k != "loss"}), "'loss' needs the base's profile"
     ),
@@ -111,7 +113,7 @@ EXTRACTORS: dict[str, Bad] = {
     "weights elsewhere": Bad(
         changed(EXTRACTOR / "extractor.json", weights="../../params.yaml"), "build the extractor again"
     ),
-    "another kind": Bad(changed(EXTRACTOR / "extractor.json", kind="clip"), 'extractor.json: kind: "clip": Input'),
+    "another kind": Bad(changed(EXTRACTOR / "extractor.json", kind="clip"), 'extractor.json: kind: "clip"; allowed: '),
     "no hash": Bad(changed(EXTRACTOR / "extractor.json", weights_sha256="0"), "extractor.json: weights_sha256"),
     "the weights of another kind": Bad(
         changed(EXTRACTOR / "extractor.json", kind="inception"), "not those of torch-fidelity's Inception"

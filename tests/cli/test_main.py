@@ -102,8 +102,8 @@ def test_a_reader_that_leaves_ends_a_command_without_a_word():
 def test_check_lists_all_that_is_wrong(empty: Path):
     called = call("check")
     assert called.status == 1 and "sound" not in called.out
-    assert "Error: params.yaml: network: Field required\n" in called.error
-    assert all(line.startswith("Error: params.yaml: ") for line in called.error.splitlines())
+    assert "Error: params.yaml: network: missing\n" in called.error
+    assert all(line.startswith("Error: params.yaml") for line in called.error.splitlines())
 
 
 def test_a_sound_params_file_is_so():

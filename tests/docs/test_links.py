@@ -7,8 +7,9 @@ import pytest
 from pages import PAGES, ROOT, code_words, each_page, links, named
 
 from benchmarks.table import table
+from unequal.settings.complaints import sections_in
 from unequal.settings.params import Params
-from unequal.settings.strict import read_yaml, sections_in
+from unequal.settings.strict import read_yaml
 
 #: Folders whose files are in git.
 FOLDERS = ("benchmarks", "docs", "presets", "profiles", "stages", "studies", "tests", "unequal")

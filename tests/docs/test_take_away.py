@@ -9,9 +9,10 @@ import yaml
 from pages import ROOT, blocks
 
 import unequal
+from unequal.settings.complaints import sections_in
 from unequal.settings.evaluation import Sampling
 from unequal.settings.recipe import Recipe
-from unequal.settings.strict import Strict, sections_in
+from unequal.settings.strict import Strict
 
 PAGE = ROOT / "docs/take-away.md"
 ROWS = re.findall(r"^\| `(\w+: \{.*?\})` \| `(.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

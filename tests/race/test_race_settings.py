@@ -64,7 +64,7 @@ def test_the_tiny_race_is_sound() -> None:
         ({"race__finals": None}, "whole.seeds: [0]; whole and finals need 2 seeds or more"),
         ({"race__arms__min_snr": {"images": 640}}, "arms.min_snr.images: 640; allowed: 1280"),
         ({"race__arms__min_snr": {"batch_size": 8}}, "arms.min_snr.batch_size: 8; learning curves of unequal batches"),
-        ({"race__short__share": 0.1}, "race.short.share: 0.1: Input should be greater than or equal to 0.125"),
+        ({"race__short__share": 0.1}, "race.short.share: 0.1; allowed: at least 0.125"),
         (
             {"race__short__share": 0.125, "race__recipe__optimizer__warmup_images": 320},
             "short.share: 0.125 of 1280 images is shorter than the warm-up",
@@ -83,7 +83,7 @@ def test_the_tiny_race_is_sound() -> None:
         ({"race__arms__min_snr": {"sampler": {"density": "loss"}}}, "arms.min_snr.sampler: density 'loss' needs a"),
         ({"race__arms__min_snr": {"sampler": {"density": "slot"}}}, "arms.min_snr: allowed: one head, all timesteps"),
         ({"race__recipe__optimizer__decay": "constant"}, "arms.uniform.optimizer.decay: 'constant'; a race judges"),
-        ({"race__arms__min_snr": {"weight": {}}}, "race.arms.min_snr.weight: unknown key; allowed here: images,"),
+        ({"race__arms__min_snr": {"weight": {}}}, "race.arms.min_snr.weight: unknown key; did you mean `loss_weight`?"),
         ({"race__whole__keep": 5}, "whole.keep: 5 arms besides the control; there are 4"),
         ({"race__finals__keep": 2}, "finals.keep: 2 arms besides the control; whole trainings keep 1"),
         ({"race__short": None}, "whole.keep: 1 without short trainings"),

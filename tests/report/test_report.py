@@ -230,8 +230,10 @@ BASE, ENDS, PRUNED = "results/fid/base.json", "results/fid/reference.json", "res
 PROFILE, SAMPLES = "artifacts/profiles/slot_2.npz", "artifacts/samples/base.npy"
 
 SPOILED: dict[str, Bad] = {
-    "scores without FID": Bad(rewritten(BASE, fid_mean=None), f"{BASE}: fid_mean: Field required"),
-    "FID that is no number": Bad(rewritten(BASE, fid_mean=float("nan")), f"{BASE}: fid_mean: NaN: Input should be"),
+    "scores without FID": Bad(rewritten(BASE, fid_mean=None), f"{BASE}: fid_mean: missing"),
+    "FID that is no number": Bad(
+        rewritten(BASE, fid_mean=float("nan")), f"{BASE}: fid_mean: NaN; allowed: a finite number"
+    ),
     "other seeds": Bad(
         rewritten("results/fid/longer.json", sampling_seeds=[1, 2]),
         "results/fid/longer.json: 2 scores at sampling seeds [1, 2]; the base has 2 at [0, 1]",
@@ -239,8 +241,8 @@ SPOILED: dict[str, Bad] = {
     "a curve of nothing": Bad(
         lambda: Path("results/training/base.csv").write_text("step\n"), "results/training/base.csv: no training curve"
     ),
-    "ends of no scale": Bad(rewritten(ENDS, noise_against_real=None), f"{ENDS}: noise_against_real: Field required"),
-    "a share of nothing": Bad(rewritten(PRUNED, share_of_base=0), f"{PRUNED}: share_of_base: 0: Input should be"),
+    "ends of no scale": Bad(rewritten(ENDS, noise_against_real=None), f"{ENDS}: noise_against_real: missing"),
+    "a share of nothing": Bad(rewritten(PRUNED, share_of_base=0), f"{PRUNED}: share_of_base: 0; allowed: above 0"),
     "a grid that is no picture": Bad(
         lambda: Path("artifacts/progress/base/000000000500.png").write_bytes(b"?"),
         "artifacts/progress/base: damaged (cannot identify image file",

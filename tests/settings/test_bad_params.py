@@ -65,21 +65,21 @@ BAD: dict[str, Bad] = {
     "a path that is not there": Bad(
         edited("network.pretrained", "/nowhere/at/all"), "network.pretrained: /nowhere/at/all: missing; allowed"
     ),
-    "two replicas": Bad(edited("replicas", 2), "params.yaml: replicas: 2: two trainings do not show how much a third"),
-    "no replica": Bad(edited("replicas", 0), "params.yaml: replicas: 0: Input should be greater than or equal to 1"),
+    "two replicas": Bad(edited("replicas", 2), "params.yaml:3: replicas: 2: two trainings do not show how much"),
+    "no replica": Bad(edited("replicas", 0), "replicas: 0; allowed: at least 1"),
     "replicas without seeds": Bad(
         replaced("seed: 0\nreplicas: 1", f"seed: {2**63 - 2}\nreplicas: 3"), "replicas: 3 of them have seeds"
     ),
-    "an unknown kind of network": Bad(edited("network.kind", "vit"), "network: Input tag 'vit' found using 'kind'"),
+    "an unknown kind of network": Bad(edited("network.kind", "vit"), 'network.kind: "vit"; allowed: unet, dit'),
     "a key of another kind": Bad(edited("network.patch", 2), "network.patch: unknown key; allowed here: kind, pre"),
-    "a transformer without its width": Bad(transformer(width=None), "network.width: Field required"),
+    "a transformer without its width": Bad(transformer(width=None), "network.width: missing"),
     "an unknown key of a transformer": Bad(
         transformer(dropout=0.1), "network.dropout: unknown key; allowed here: kind, pretrained, condition, variance"
     ),
     "a patch that does not divide": Bad(
-        transformer(patch=3), "params.yaml: network.patch: 3 does not divide the 8 pixels that the network sees"
+        transformer(patch=3), "network.patch: 3 does not divide the 8 pixels that the network sees"
     ),
-    "heads that do not divide": Bad(transformer(heads=5), "params.yaml: network: heads: 5 do not divide the width 16"),
+    "heads that do not divide": Bad(transformer(heads=5), "network: heads: 5 do not divide the width 16"),
     "a width without positions": Bad(transformer(width=18, heads=2), "network: width: 18 is no multiple of 4"),
     "a file of nobody": Bad(transformer(pretrained="a.pt"), "network: trained_by: needed by pretrained 'a.pt'"),
     "a file of a U-Net's": Bad(transformer(openai={"num_heads": 4}), "network.openai: unknown key; allowed here: kind"),
@@ -96,10 +96,10 @@ BAD: dict[str, Bad] = {
         "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels",
     ),
     "no guidance at all": Bad(
-        transformer({"sampling.guidance": {"scale": 0.0}}, condition=DROPPED), "guidance.scale: 0.0: Input should"
+        transformer({"sampling.guidance": {"scale": 0.0}}, condition=DROPPED), "guidance.scale: 0.0; allowed: above 0"
     ),
     "all labels withheld": Bad(
-        transformer(condition=DROPPED | {"dropout": 1.0}), "network.condition.dropout: 1.0: Input should be less than 1"
+        transformer(condition=DROPPED | {"dropout": 1.0}), "network.condition.dropout: 1.0; allowed: below 1"
     ),
     "an untrained variant": Bad(edited("variants", ["base", "best"]), "variants: 'best' is not trained; allowed: base"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,11 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     return path
 
 
+def unnumbered(line: str, path: Path) -> str:
+    """A refusal without the file and the number of the line."""
+    return re.sub(rf"^{re.escape(str(path))}(:\d+)?: ", "", line)
+
+
 @pytest.mark.parametrize("path", [ROOT / "params.yaml", *pipeline_presets()], ids=lambda path: path.name)
 def test_files_of_the_repository_are_sound(path: Path) -> None:
     params = Params.read(path)
@@ -66,8 +72,8 @@ def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], compla
     with pytest.raises(UserError) as refusal:
         Params.read(path)
     first, *others = str(refusal.value).splitlines()
-    assert first.startswith(f"{path}: {complaint}")
-    assert all(line.startswith(f"{path}: ") for line in others)
+    assert unnumbered(first, path).startswith(complaint)
+    assert all(line.startswith(f"{path}:") for line in others)
 
 
 def test_all_that_is_wrong_is_listed_a_line_each(tmp_path: Path) -> None:
@@ -81,8 +87,8 @@ def test_all_that_is_wrong_is_listed_a_line_each(tmp_path: Path) -> None:
     }
     with pytest.raises(UserError) as refusal:
         Params.read(written(edited(edits), tmp_path))
-    lines = [line.removeprefix(f"{tmp_path}/params.yaml: ") for line in str(refusal.value).splitlines()]
-    beginnings = ["data.colour: unknown key", "training.batch_size: 0: ", 'extractor.kind: "vgg": ']
+    lines = [unnumbered(line, tmp_path / "params.yaml") for line in str(refusal.value).splitlines()]
+    beginnings = ["data.colour: unknown key", "training.batch_size: 0; ", 'extractor.kind: "vgg"; ']
     beginnings += ["sampling.steps: 3000 steps of 1000", "variants: 'bass' is not trained", "slots.count: 5000 ranges"]
     assert len(lines) == len(edits)
     assert all(any(line.startswith(one) for line in lines) for one in beginnings), lines

@@ -60,7 +60,7 @@ def test_the_record_counts_what_all_experts_have_seen_and_figures_show_how_far_t
     ("weights", "complaint"),
     [
         ([0.1, 0.2, 0.3], "merging.weights: 3 weights for 2 experts; allowed: one for each"),
-        ("sum", "params.yaml: merging.weights: \"sum\": Input should be 'mean' or a valid number or a valid array"),
+        ("sum", 'params.yaml: merging.weights: "sum"; allowed: mean or a number or a list'),
     ],
 )
 def test_weights_that_cannot_be(weights, complaint):

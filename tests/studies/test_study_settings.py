@@ -45,8 +45,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"network.pretrained": "somewhere"}, "network.pretrained: 'somewhere'; blocks begin with fresh weights: null"),
     ],
     "latent": [
-        ({"autoencoder": {"kind": "other"}}, "autoencoder: Input tag 'other' found using 'kind' does not match"),
-        ({"autoencoder": TRAINED | {"lr": 0}}, "autoencoder.lr: 0: Input should be greater than 0"),
+        ({"autoencoder": {"kind": "other"}}, 'autoencoder.kind: "other"; allowed: pretrained, trained'),
+        ({"autoencoder": TRAINED | {"lr": 0}}, "autoencoder.lr: 0; allowed: above 0"),
         ({"autoencoder": TRAINED | {"norm_num_groups": 3}}, "autoencoder: block_out_channels: 16 is no multiple"),
         ({"sampling.clip": True}, "sampling.clip: true bounds pixels, and latents have no bounds; allowed"),
         ({"training.horizontal_flips": True}, "training.horizontal_flips: true would mirror latents, which are not"),

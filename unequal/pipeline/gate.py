@@ -10,7 +10,7 @@ from unequal.files import write_json
 from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
 from unequal.settings.core import Core
-from unequal.settings.strict import StageSettings
+from unequal.settings.strict import StageSettings, numbered
 
 P = TypeVar("P", bound=Core)
 Check = Callable[[Any], None]
@@ -44,7 +44,7 @@ def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
     """Read a params file as a whole and check its settings, its paths, and its settings against what lies there.
 
     Raises:
-        UserErrors: a line for each problem. Of a file with unsound settings, the checks are left out.
+        UserErrors: a line for each problem. Where settings are unsound or paths lead nowhere, checks are left out.
         UserError: the file is missing, or no YAML.
     """
     problems, params = list[str](), None
@@ -52,15 +52,20 @@ def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
         params = model.read(path)
     except UserErrors as errors:
         problems += errors.lines
-    further: list[Callable[[], None]] = [partial(check_sources, path)]
-    further += [] if params is None else [partial(check, params) for check in checks]
-    for refuse in further:
-        try:
-            refuse()
-        except UserErrors as errors:
-            problems += errors.lines
-        except UserError as error:
-            problems.append(str(error))
-    if params is None or problems:
-        raise UserErrors(list(dict.fromkeys(problems)))
+    further = refusals(partial(check_sources, path))
+    if params is not None and not further:
+        further = [line for check in checks for line in refusals(partial(check, params))]
+    if params is None or further:
+        raise UserErrors([*problems, *numbered(path, dict.fromkeys(further))])
     return params
+
+
+def refusals(check: Callable[[], None]) -> list[str]:
+    """The lines by which a check refuses."""
+    try:
+        check()
+    except UserErrors as errors:
+        return errors.lines
+    except UserError as error:
+        return [str(error)]
+    return []

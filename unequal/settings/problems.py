@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from unequal.errors import UserError, UserErrors, plain
-from unequal.settings.strict import Strict, complaints, read_yaml, renamed, with_kinds
+from unequal.settings.complaints import complaints
+from unequal.settings.strict import Strict, numbered, read_yaml, renamed, with_kinds
 
 M = TypeVar("M", bound=Strict)
 
@@ -21,8 +22,8 @@ def read_whole(model: type[M], path: Path) -> M:
         UserError: it is missing, or no YAML.
     """
     document = read_yaml(path)
-    if lines := [f"{path}: {plain(line)}" for line in problems(model, document)]:
-        raise UserErrors(lines)
+    if lines := problems(model, document):
+        raise UserErrors(list(numbered(path, map(plain, lines))))
     return model.model_validate_json(as_json(model, document))
 
 

@@ -2,18 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args, get_origin
+from typing import Any, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unequal.errors import UserError, plain
+from unequal.settings.complaints import complaints, sections_in
 
 PARAMS = Path("params.yaml")
-#: Keys by which one of several kinds of a section is chosen.
-DISCRIMINATORS = ("kind", "method", "name", "density")
 #: Octal in YAML 1.1, decimal for DVC; and base 60 in YAML 1.1, a text for DVC.
 LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+([.eE].*)?")
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-9]{1,2})+(\.[0-9_]*)?")
@@ -141,6 +140,28 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return document
 
 
+def numbered(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Begin what is wrong in a params file with its name, and with the line of the dotted key that is named first."""
+    root = yaml.compose(path.read_text(encoding="utf-8"), Yaml12)
+    for line in lines:
+        said = line.removeprefix(f"{path}: ").removeprefix(f"{PARAMS}: ")
+        node, number = root, ""
+        for part in said.partition(": ")[0].split("."):
+            if (below := children(node).get(part)) is None:
+                break
+            number, node = f":{below[0]}", below[1]
+        yield f"{path}{number}: {said}"
+
+
+def children(node: yaml.Node | None) -> dict[str, tuple[int, yaml.Node]]:
+    """Key of a mapping, or index of a list → its line, and the node of its value."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): (key.start_mark.line + 1, value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return {str(index): (value.start_mark.line + 1, value) for index, value in enumerate(node.value)}
+    return {}
+
+
 def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
     """The value at a dotted key. Raises UserError naming the keys next to it."""
     value: Any = document
@@ -193,77 +214,3 @@ def default_kind(annotation: Any) -> str | None:
     """Kind of the section in an annotation that may leave its kind out; None where there is none."""
     fields = (one.model_fields["kind"] for one in sections_in(annotation) if "kind" in one.model_fields)
     return next((field.default for field in fields if not field.is_required()), None)
-
-
-def complaints(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> list[str]:
-    """A line for each place with a complaint, as `key: value: what is allowed`; what explains others comes first."""
-    placed = [(place_of(one["loc"], values, one["type"] == "missing"), one) for one in error.errors()]
-    # An unknown key explains the missing one next to it, and an item of a list says more than the list.
-    placed.sort(key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
-    by_place: dict[tuple[str, ...], list[Any]] = {}
-    for place, one in placed:
-        if not any(other[: len(place)] == tuple(place) for other in by_place if len(other) > len(place)):
-            by_place.setdefault(tuple(place), []).append(one)
-    return [complaint(list(place), some, model, values, keys) for place, some in by_place.items()]
-
-
-def complaint(place: list[str], some: Sequence[Any], model: type[Strict], values: Any, keys: dict[str, str]) -> str:
-    """One line on what is wrong at a place, of all that pydantic says of it: the members of a union each have a say."""
-    first, value = some[0], some[0]["input"]
-    message = " or ".join([first["msg"], *(one["msg"].removeprefix("Input should be ") for one in some[1:])])
-    message = message.removeprefix("Value error, ")
-    shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
-    if first["type"] == "extra_forbidden":
-        shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1], values).model_fields)}"
-    if place and place[0] in keys:
-        place[0] = keys[place[0]]
-    return f"{'.'.join(place) + ': ' if place else ''}{shown}{message}"
-
-
-def place_of(location: Sequence[str | int], values: Any, missing: bool) -> list[str]:
-    """The keys that lead to a complaint, without pydantic's names for the members of a union.
-
-    Only where something is `missing`, the last part is a key that the values do not have.
-    """
-    place = []
-    for position, part in enumerate(location, 1):
-        if isinstance(values, dict):
-            if part not in values and not (missing and position == len(location)):
-                continue
-            values = values.get(part)
-        elif isinstance(values, list) and isinstance(part, int):
-            values = values[part] if part < len(values) else None
-        else:
-            continue
-        place.append(str(part))
-    return place
-
-
-def model_at(model: type[Strict], place: Sequence[str], values: Any) -> type[Strict]:
-    """The section that stands at a place within a model and describes the values there."""
-    annotation: Any = model
-    for part in place:
-        if get_origin(annotation) in (dict, tuple):
-            # Names of a dictionary are the user's: behind each stands the same section, as behind each item of a list.
-            annotation = get_args(annotation)[get_origin(annotation) is dict]
-        else:
-            annotation = section_of(annotation, values).model_fields[part].annotation
-        values = values[int(part) if isinstance(values, list) else part]
-    return section_of(annotation, values)
-
-
-def section_of(annotation: Any, values: Any) -> type[Strict]:
-    """The model in an annotation: as it is, as in `Mixing | None`, or the one of several that the values choose."""
-    found = list(sections_in(annotation))
-    if len(found) == 1:
-        return found[0]
-    choice = next(name for name in DISCRIMINATORS if all(name in one.model_fields for one in found))
-    return next(one for one in found if values[choice] in get_args(one.model_fields[choice].annotation))
-
-
-def sections_in(annotation: Any) -> Iterator[type[Strict]]:
-    """The models that an annotation allows."""
-    if isinstance(annotation, type) and issubclass(annotation, Strict):
-        yield annotation
-    for part in get_args(annotation):
-        yield from sections_in(part)
