@@ -39,8 +39,8 @@ GRAPH = Path("dvc.yaml")
 # The graph whose outputs are asked for, and the one whose stages it waits for.
 ASKED = Path(os.environ.get(GRAPH_ASKED, GRAPH))
 GRAPHS = dict.fromkeys([GRAPH, ASKED])
-# The gate and DVC's stage `code`, done here: a rule `code` would make all later rules run again. Jobs skip both: their
-# code must not change under them, and the imports of the checks take seconds.
+# The settings are checked, and DVC's stage `code` is done here: a rule `code` would make all later rules run again. Jobs
+# skip both: their code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
     from unequal.pipeline.params_files import read_params
 
@@ -131,7 +131,7 @@ def inputs(stage):
     """List a stage's dependencies: a folder of outputs as the outputs in it, a file of one as that output."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
         inside = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")]
-        # Gates are left out: params.yaml has been checked above.
+        # Gates are left out: nothing goes stale with them.
         if not any(is_gate(OUTPUTS[out]) for out in inside):
             yield from inside or [path]
 
@@ -172,8 +172,14 @@ def command(stage):
     return f"env {LENT}={','.join(GPUS)} {stage.cmd}" if GPUS and wants_gpu(stage) else stage.cmd
 
 
+# What every other stage waits for.
+GATES = [out.def_path for stage in STAGES if is_gate(stage) for out in stage.outs]
+
+
 def reasons(stage):
-    """List a stage's inputs such that it runs if it is stale, after the stale stages that it waits for."""
+    """List a stage's inputs such that it runs if it is stale, after the gates and the stale stages that it waits for."""
+    if not is_gate(stage):
+        yield from map(ancient, GATES)
     for path in INPUTS[stage.name]:
         yield path if path in OUTPUTS and OUTPUTS[path].name in STALE else ancient(path)
     if stage.name in STALE:

@@ -94,8 +94,7 @@ def record_finished(graph: Path) -> list[str]:
     """Record in DVC what stages have finished here, and return their names.
 
     A run is recorded if its outputs are in place and its settings, inputs and code are those of now, and if all that
-    its stage depends on is there: Snakemake may run a stage before the gate. Any other stays unrecorded, so that both
-    engines run the stage again.
+    its stage depends on is there. Any other stays unrecorded, so that both engines run the stage again.
 
     Raises:
         UserError: another process holds DVC's lock.
