@@ -3,17 +3,33 @@
 import os
 
 import pytest
+import torch
 from graph import ROOT
 
+from unequal.cli import machine
 from unequal.cli.machine import busy, recommended_threads
 from unequal.settings.params import Params
 
 
-@pytest.mark.parametrize(("load", "warned"), [(1.5, False), (2.5, True)])
-def test_a_busy_machine_is_named(load: float, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert [f"load {load}" in line for line in busy()] == [True] * warned
+@pytest.mark.parametrize(("share", "said"), [(0.97, []), (0.43, ["43%"])])
+def test_other_programs_are_named_with_what_they_leave(
+    share: float, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "share_of_time", lambda _: share)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    lines = list(busy(Params.read(ROOT / "params.yaml")))
+    assert [line[line.index("gets ") + 5 :][:3] for line in lines] == said
+    assert all(line.endswith("takes about 0.4 of the time.") for line in lines)
+
+
+def test_two_threads_of_one_core_get_half_of_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "SECONDS", 0.5)
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        assert 0 < machine.share_of_time(2) < 0.6
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command group: help without heavy libraries, one line for whatever fails, exit statuses."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,9 @@ from unequal.cli.main import SUBCOMMANDS, unequal
 HELP = """
 import sys
 from unequal.cli.main import SUBCOMMANDS, run
-for arguments in ([], *([name] for name in SUBCOMMANDS)):
+for arguments in (["--version"], ["--help"], *([name, "--help"] for name in SUBCOMMANDS)):
     try:
-        run([*arguments, "--help"])
+        run(arguments)
     except SystemExit as ended:
         assert not ended.code
 print(sorted({"torch", "numpy", "pydantic", "matplotlib", "diffusers", "dvc"} & set(sys.modules)))
@@ -28,6 +29,8 @@ def test_help_of_all_commands_loads_no_heavy_library():
     ended = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, env=environment, check=True)
     assert ended.stdout.splitlines()[-1] == "[]"
     assert ended.stdout.count("Usage: unequal") == 1 + len(SUBCOMMANDS)
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert ended.stdout.splitlines()[0] == f"unequal, version {version}"
 
 
 def test_a_check_of_a_small_network_loads_neither_compiler_nor_engines():

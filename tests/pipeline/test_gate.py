@@ -29,7 +29,7 @@ def test_in_a_folder_called_studies(project, monkeypatch, folder):
     edited(ROOT / folder / "params.yaml", {"colour": "red"} | DIGITS, here)
     result = CliRunner().invoke(main, [])
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
-    assert result.output.startswith("check_params: params.yaml: colour: unknown key; allowed here: seed, runtime, data")
+    assert result.output.startswith("check_params: params.yaml:1: colour: unknown key; allowed here: seed, runtime, ")
     assert not Path("artifacts/params_checked.json").exists()
     edited(ROOT / folder / "params.yaml", DIGITS, here)
     assert CliRunner().invoke(main, []).exit_code == 0

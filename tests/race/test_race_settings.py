@@ -187,7 +187,8 @@ def test_a_folder_without_a_race_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def priced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings cost what PRICES says, and few races are simulated."""
-    monkeypatch.setattr(drafting, "measured_prices", lambda params, images, sampling: replace(PRICES, images=images))
+    monkeypatch.setattr(drafting, "start_seconds", lambda: 1.0)
+    monkeypatch.setattr(drafting, "measured_prices", lambda params, images, *_: replace(PRICES, images=images))
     monkeypatch.setattr(simulation, "FEW", 2)
     monkeypatch.setattr(simulation, "MANY", 2)
     monkeypatch.setattr(simulation, "TRIED", 2)

@@ -65,12 +65,12 @@ BAD: dict[str, Bad] = {
     "a path that is not there": Bad(
         edited("network.pretrained", "/nowhere/at/all"), "network.pretrained: /nowhere/at/all: missing; allowed"
     ),
-    "two replicas": Bad(edited("replicas", 2), "params.yaml:3: replicas: 2: two trainings do not show how much"),
+    "two replicas": Bad(edited("replicas", 2), ": replicas: 2: two trainings do not show how much"),
     "no replica": Bad(edited("replicas", 0), "replicas: 0; allowed: at least 1"),
     "replicas without seeds": Bad(
         replaced("seed: 0\nreplicas: 1", f"seed: {2**63 - 2}\nreplicas: 3"), "replicas: 3 of them have seeds"
     ),
-    "an unknown kind of network": Bad(edited("network.kind", "vit"), 'network.kind: "vit"; allowed: unet, dit'),
+    "an unknown kind of network": Bad(edited("network.kind", "vit"), 'network.kind: "vit"; allowed: unet2d, dit'),
     "a key of another kind": Bad(edited("network.patch", 2), "network.patch: unknown key; allowed here: kind, pre"),
     "a transformer without its width": Bad(transformer(width=None), "network.width: missing"),
     "an unknown key of a transformer": Bad(

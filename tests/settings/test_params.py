@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from graph import pipeline_presets
+from one_line import unnumbered
 
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema
@@ -51,11 +51,6 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     path = folder / "params.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return path
-
-
-def unnumbered(line: str, path: Path) -> str:
-    """A refusal without the file and the number of the line."""
-    return re.sub(rf"^{re.escape(str(path))}(:\d+)?: ", "", line)
 
 
 @pytest.mark.parametrize("path", [ROOT / "params.yaml", *pipeline_presets()], ids=lambda path: path.name)

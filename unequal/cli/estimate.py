@@ -22,7 +22,7 @@ from unequal.cli.machine import busy, recommended_threads
 from unequal.data.preparation import loaded
 from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
-from unequal.models.backbones.backbone import backbone_of, build_outline, count_cost, layer_macs, training_flops
+from unequal.models.backbones.backbone import backbone_of, build_outline, layer_macs, training_flops
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
@@ -191,13 +191,13 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
         every: also the other precision, and on a CPU a thread for each core.
         compiled: also with torch.compile.
     """
-    cost = count_cost(net)
+    image_macs = layer_macs(net)
 
     def batch(count: int) -> tuple[torch.Tensor, ...]:
         image, *indices = (torch.cat([one] * count) for one in backbone_of(net).example_inputs(net))
         return torch.randn_like(image), *indices
 
-    affordable = max(1, round(TIMED_MACS / cost.macs))
+    affordable = max(1, round(TIMED_MACS / image_macs))
     trained = batch(min(affordable, params.training.batch_size // params.training.gradient_accumulation))
     sampled = batch(min(affordable, params.sampling.batch_size))
 
@@ -206,7 +206,7 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
             answer = forward(*trained).sample
         answer.float().square().mean().backward()
 
-    chosen, macs = params.training.precision, training_flops(cost.macs, len(trained[0]))
+    chosen, macs = params.training.precision, training_flops(image_macs, len(trained[0]))
     tried = ("fp32", "bf16") if every else (chosen,)
     ways: dict[str, Callable[[], object]] = {name: partial(step, net, name) for name in tried}
     if compiled:
@@ -216,7 +216,7 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
         with threads(cores):
             training[f"{chosen}, {cores} threads"] = measured_rate(ways[chosen], macs, device)
     with torch.no_grad():
-        return Rates(training, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device))
+        return Rates(training, measured_rate(lambda: net(*sampled), image_macs * len(sampled[0]), device))
 
 
 def comparison(measured: Rates, params: ExpertParams, device: torch.device) -> str:
@@ -334,10 +334,15 @@ def device_of(params: Sampled) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
 
 
+def num_parameters(net: nn.Module) -> int:
+    """Count a network's weights."""
+    return sum(one.numel() for one in net.parameters())
+
+
 def extent(params: ExpertParams) -> str:
     """A line on what the run of a params file takes on any machine. Raises UserError."""
     net = network_of(params)
-    parameters = sum(one.numel() for one in net.parameters())
+    parameters = num_parameters(net)
     works = workload(params, layer_macs(build_outline(params.network, spec_of(params))), parameters)
     macs = sum(one.training + one.forward for one in works)
     return (
@@ -349,8 +354,7 @@ def extent(params: ExpertParams) -> str:
 def brief(params: ExpertParams) -> str:
     """A line on how long the run of a params file takes on this machine. Raises UserError."""
     net, device = network_of(params), device_of(params)
-    cost = count_cost(net)
-    params, works = on_device(params, device), workload(params, cost.macs, cost.parameters)
+    params, works = on_device(params, device), workload(params, layer_macs(net), num_parameters(net))
     measured, start = measured_rates(params, net, device), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     base = next(work for work in works if work.name == "train_base")
@@ -378,11 +382,10 @@ def report(params_file: Path, compiled: bool) -> None:
     if not isinstance(params, ExpertParams):
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
     net, device = network_of(params), device_of(params)
-    cost = count_cost(net)
-    params, works = on_device(params, device), workload(params, cost.macs, cost.parameters)
+    params, works = on_device(params, device), workload(params, layer_macs(net), num_parameters(net))
     measured = measured_rates(params, net, device, True, compiled)
     print_table(works, measured, params.training.precision, start_seconds())
     say(passes_line(params), *parameters_lines(params, net).split("\n"))
     say(comparison(measured, params, device))
-    say(*recommended_threads(measured.training, params), *busy(), "")
+    say(*recommended_threads(measured.training, params), *busy(params), "")
     say(*MEMORY.format(with_prefix(training_memory(params, net))).split("\n"))

@@ -152,7 +152,7 @@ class ParamsRequest:
             return
         yield "  time: runs a few training steps to measure it …"
         yield f"  time: {brief(params)}"
-        yield from (f"  {line}" for line in busy())
+        yield from (f"  {line}" for line in busy(params))
 
     def next_steps(self) -> Iterator[str]:
         """Lines that name the commands to go on with."""

@@ -1,16 +1,43 @@
 """Remarks on the machine that speeds are measured on: how many threads a stage should have, and other work."""
 
+import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from unequal.settings.core import Core
 
+#: Share of the time it asks for that a program gets on a free machine, or more.
+FREE = 0.9
+#: How long it is measured, and bytes that are hashed at once: enough that threads do not wait for Python.
+SECONDS, HASHED = 1.0, 2**20
 
-def busy() -> Iterator[str]:
-    """A warning where processes wait for the cores on which speeds are measured."""
-    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if load > cores:
-        yield f"This machine is busy (load {load:.1f} on {cores} cores): on a free one all of this takes less time."
+
+def busy(params: Core) -> Iterator[str]:
+    """A line on how much other programs slow down what is measured on the CPU, by what threads of a stage get now."""
+    import torch
+
+    if torch.cuda.is_available() and params.runtime.device != "cpu":
+        return
+    if (share := share_of_time(params.runtime.threads)) < FREE:
+        yield (
+            f"Other programs run here: a stage gets {share:.0%} of the processor's time that it asks for. On a free "
+            f"machine all of this takes about {share:.1g} of the time."
+        )
+
+
+def share_of_time(threads: int) -> float:
+    """Share of the processor's time that so many threads get which compute without a pause."""
+
+    def computed(_: int) -> float:
+        start, own = time.perf_counter(), time.thread_time()
+        while time.perf_counter() - start < SECONDS:
+            hashlib.sha256(bytes(HASHED)).digest()
+        return (time.thread_time() - own) / (time.perf_counter() - start)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(computed, range(threads))) / threads
 
 
 def recommended_threads(speeds: Mapping[str, float], params: Core) -> Iterator[str]:

@@ -8,7 +8,7 @@ from types import FrameType
 import click
 
 from unequal.environment import Stopped, drop_variables, prepare_streams, signals_to_stop
-from unequal.errors import UserError, missing, needs, one_line, say
+from unequal.errors import DISTRIBUTION, UserError, missing, needs, one_line, say
 
 COMMANDS = "unequal.cli.commands"
 #: Libraries that an extra alone brings; a subcommand of that extra needs them.
@@ -66,6 +66,7 @@ def libraries_of(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 @click.group(cls=Subcommands)
+@click.version_option(package_name=DISTRIBUTION)
 def unequal() -> None:
     """Train diffusion models knowing that timesteps are not equal."""
 

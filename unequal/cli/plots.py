@@ -1,5 +1,6 @@
 """DVC's plots as one page that needs no network: `unequal plots`."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ from unequal.files import write_bytes
 
 #: The libraries that draw DVC's plots, in the order in which they load. They come with Snakemake, for its own report.
 LIBRARIES = ("vega", "vega-lite", "vega-embed")
+#: A plot with figures on DVC's page, or a picture; one without figures is `{}`.
+SHOWN = re.compile(r"var spec = \{[^}]|<img ")
 HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plots</title>\n'
 
 
@@ -29,8 +32,8 @@ def write_plots(page: Path, revisions: Sequence[str]) -> None:
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
             raise UserError(f"dvc plots: {errors[0].removeprefix('ERROR: ') if errors else done.stderr.strip()}")
-        if not drawn.exists():
-            raise UserError("dvc plots: nothing to draw; run the pipeline first")
+        if not drawn.exists() or not SHOWN.search(drawn.read_text(encoding="utf-8").rpartition("</head>")[2]):
+            raise UserError("dvc plots: nothing to draw yet; run `snakemake --cores all` or `dvc repro` first")
         say(*done.stderr.splitlines(), err=True)
         write_bytes(page, drawn.read_bytes())
     say(page)

@@ -94,7 +94,7 @@ def show(folder: Path) -> None:
     from unequal.race.adopting import standing_of
     from unequal.race.showing import lines
 
-    for line in lines(standing_of(folder)):
+    for line in lines(standing_of(folder.resolve())):
         say(line)
 
 
@@ -105,7 +105,7 @@ def adopt(folder: Path, recipe: str) -> None:
     """Write the best bet into FOLDER/params.yaml; comments stay, and so do images and warm-up of the recipe."""
     from unequal.race.adopting import adopt_into
 
-    keys = adopt_into(folder, recipe)
+    keys = adopt_into(folder.resolve(), recipe)
     say(f"{folder / 'params.yaml'}: {', '.join(keys) if keys else 'has the recipe already'}")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from unequal.cli.estimate import start_seconds
 from unequal.cli.machine import busy
 from unequal.errors import UserError
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
@@ -115,13 +116,15 @@ class Draft:
             raise UserError(f"--arms: {', '.join(self.arms)} alone; allowed: the control and one more, or more")
         for name, reason in self.left_out.items():
             yield f"The arm {name} is left out: {reason}"
-        yield "Times a few training steps and samples here …"
-        prices = measured_prices(self.params, self.recipe.images, self.params.sampling)
+        yield "Times how long a stage takes to start here …"
+        start = start_seconds()
+        yield "Times a few training steps and samples …"
+        prices = measured_prices(self.params, self.recipe.images, self.params.sampling, start)
         yield (
             f"A whole training of {self.recipe.images:,} images takes {hours(prices.training)} here, its score "
             f"{hours(prices.scoring)}, and the start of both {prices.start:.0f} s."
         )
-        yield from busy()
+        yield from busy(self.params)
         priced = PricedRace(tuple(self.arms), self.control, self.rates, self.delta, prices)
         if priced.cheapest(limit) > limit.amount:
             yield from smaller_races(priced, limit)

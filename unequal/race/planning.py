@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from unequal.cli.architecture import network_of
-from unequal.cli.estimate import device_of, measured_rates, on_device, start_seconds
+from unequal.cli.estimate import device_of, measured_rates, on_device
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import count_cost, training_flops
+from unequal.models.backbones.backbone import layer_macs, training_flops
 from unequal.race.plan import Plan
 from unequal.race.showing import hours
 from unequal.race.simulation import Prospect, plans
@@ -76,17 +76,24 @@ class Prices:
         return plan.cost(arms) * self.images if budget.in_images else self.seconds(plan, arms)
 
 
-def measured_prices(params: Raced, images: int, sampling: Sampling) -> Prices:
-    """Time a few steps and passes, and reckon what whole trainings and their scores cost."""
+def measured_prices(params: Raced, images: int, sampling: Sampling, start: float) -> Prices:
+    """Time a few steps and passes, and reckon what whole trainings and their scores cost.
+
+    Args:
+        params: the settings.
+        images: of a whole training.
+        sampling: of a score.
+        start: seconds of a stage's imports.
+    """
     net = network_of(params)
     device = device_of(params)
     params = on_device(params, device)
-    cost, schedule = count_cost(net), params.schedule.tables()
+    schedule = params.schedule.tables()
     calls = network_calls(sampling.solver, spaced_timesteps(sampling.steps, schedule, sampling.spacing))
-    speed = measured_rates(params, net, device)
+    speed, macs = measured_rates(params, net, device), layer_macs(net)
     samples = params.evaluation.samples * len(params.evaluation.seeds)
-    training = training_flops(cost.macs, images) / speed.training[params.training.precision]
-    return Prices(images, training, cost.macs * samples * len(calls) / speed.forward, 2 * start_seconds())
+    training = training_flops(macs, images) / speed.training[params.training.precision]
+    return Prices(images, training, macs * samples * len(calls) / speed.forward, 2 * start)
 
 
 @dataclass(frozen=True)
