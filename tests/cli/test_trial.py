@@ -45,7 +45,7 @@ def test_features_of_own_images_learn_as_long_as_in_the_run() -> None:
 
 
 def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
+    monkeypatch.setattr(estimate, "start_seconds", lambda *_: 1.0)
     monkeypatch.setattr(estimate, "TIMED_MACS", 1e7)
     ran: list[Any] = []
     monkeypatch.setattr(trial, "run_engine", lambda *arguments, log: ran.append(arguments))
@@ -57,11 +57,13 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     said = done("try", "mine.yaml", "--minutes", 0.01, "--cores", 1)
     assert ran == [(Path("tries/mine"), "snakemake", 1)]
     assert "mine.yaml: every stage ran" in said
-    assert "0.01 min are too few: this is the least" in said
+    assert "mine.yaml: the smallest run of this file takes about " in said and " min here, not 0.01; Ctrl-C " in said
+    assert " min expected, 0.01 asked for)" in said
     monkeypatch.chdir("tries/mine")
     params = Params.read(Path("params.yaml"))
     assert Path(params.data.path or "").resolve() == project / "mine.npz"
     assert params.recipes["base"].images == params.training.batch_size
+    assert params.variants == ("base", "mixed", "experts_unpruned", "experts_pruned")
     assert (project / "mine.yaml").read_text() == text
 
 

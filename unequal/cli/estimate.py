@@ -51,7 +51,8 @@ TRAINED_COPIES = 6
 MEMORY = "Memory: a training takes about {}B in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
 #: The stage that makes all the others once more.
 REPEATED = "replicate"
-IMPORTS = "import torch, diffusers, mlflow"
+#: The heaviest imports of a stage, and those of Snakemake's process around it.
+IMPORTS, JOB = "import torch, diffusers, mlflow", "import dvc.repo, snakemake.cli"
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,10 @@ def processor() -> str:
     return f"{known.get('cpu_name', 'the processor')} ({torch.backends.cpu.get_cpu_capability()}{amx})"
 
 
-def start_seconds() -> float:
-    """Time of a stage's heaviest imports in a process of its own."""
+def start_seconds(imports: str = IMPORTS) -> float:
+    """Time imports in a process of their own."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+    subprocess.run([sys.executable, "-c", imports], check=True)
     return time.perf_counter() - start
 
 

@@ -221,6 +221,8 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
         *methods_chosen(asked),
         f"FID's features: {features.settings['kind']}, {features.why}",
     ]
+    if survey.labels:
+        choices.append("labels: for these features alone; the network sees none unless network.condition says so")
     if threads > 1:
         choices.append(f"threads: {threads} a stage, so that two trainings run next to each other")
     if singular:

@@ -20,7 +20,7 @@ from unequal.files import write_bytes
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.replicas import with_value
 from unequal.pipeline.sources import sources
-from unequal.settings.params import Params
+from unequal.settings.params import EXPERTS, Params
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: Folder of all trials, which git ignores.
@@ -41,6 +41,8 @@ LIMITS: dict[str, int] = {
 }
 #: Of each way of pruning, and of what it ranks units by.
 PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
+#: Models that are profiled and scored each in a way of its own.
+KINDS = ("base", "mixed", *EXPERTS)
 #: Shares of the budgets that are tried, the largest first, until the run fits the time.
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 
@@ -61,15 +63,18 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     shutil.copyfile(GRAPH, folder / GRAPH)
     make_project(folder)
     base = document["recipes"]["base"]["images"]
-    least = f"; {minutes:g} min are too few: this is the least" if seconds > 60 * minutes else ""
-    say(f"{folder}: all stages, the base on {base:,} images; about {seconds / 60:.1f} min{least}")
+    expected = f"about {seconds / 60:.1f} min"
+    if seconds > 60 * minutes:
+        say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g}; Ctrl-C ends it")
+    say(f"{folder}: all stages, the base on {base:,} images; {expected}")
     log = folder / "logs" / "engine.log"
     say(f"A line a stage as it ends; all that the engine says: {log}")
     start = time.monotonic()
     run_engine(folder, "snakemake", cores, log=log)
     took = (time.monotonic() - start) / 60
     say(
-        f"{file}: every stage ran, in {took:.1f} min; the file was not changed.",
+        f"{file}: every stage ran, in {took:.1f} min ({expected} expected, {minutes:g} asked for); the file was not "
+        "changed.",
         f"  its page, whose figures say nothing of quality: {folder / 'results/report.html'}",
         *(["  next: snakemake --cores all"] if file == Path(PARAMS) else []),
     )
@@ -82,22 +87,27 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
         Estimated seconds, and the settings.
     """
     from unequal.cli.architecture import network_of
-    from unequal.cli.estimate import device_of, measured_rates, on_device, start_seconds, workload
-    from unequal.models.backbones.backbone import count_cost
+    from unequal.cli.estimate import JOB, device_of, measured_rates, num_parameters, on_device, start_seconds, workload
+    from unequal.models.backbones.backbone import layer_macs
 
     document = shrunk(document, file)
     params = read(document, file)
     net, params = network_of(params), on_device(params, device_of(params))
-    cost = count_cost(net)
-    measured, start = measured_rates(params, net, device_of(params)), start_seconds()
+    macs, parameters, measured = layer_macs(net), num_parameters(net), measured_rates(params, net, device_of(params))
+    start = start_seconds() + start_seconds(JOB)
     seconds, candidate = 0.0, document
-    for share in SHARES:
-        candidate = with_budgets(document, share, file)
-        works = workload(read(candidate, file), cost.macs, cost.parameters)
+    for candidate in (*(with_budgets(document, share, file) for share in SHARES), least(document, file)):
+        works = workload(read(candidate, file), macs, parameters)
         seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
         if seconds <= limit:
             break
     return seconds, candidate
+
+
+def least(document: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Settings with the least budgets, and with measurements of those models alone that are of a kind of their own."""
+    kinds = {name: [one for one in document[name] if one in KINDS] for name in ("variants", "profiled_models")}
+    return sound(with_budgets(document, 0.0, file), kinds, file)
 
 
 def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:

@@ -56,9 +56,10 @@ class StopFilter(logging.Filter):
         if not self.stopped:
             return
         written = [log for log in sorted(logs.glob("*.log")) if log.stat().st_mtime >= self.since]
-        for line in (log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] for log in written):
+        for log in written:
+            line = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
             if line.endswith(GOES_ON):
-                say(line, err=True)
+                say(f"{log.stem}: {line.partition(': ')[2]}", err=True)
         say(f"Stopped; {GOES_ON}.", err=True)
 
 
