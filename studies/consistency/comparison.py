@@ -12,12 +12,10 @@ from itertools import combinations_with_replacement
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from studies.consistency.params import with_width
-from unequal.data.prepared import tensor_of, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
@@ -33,8 +31,6 @@ Predict = Callable[[Tensor, int], Tensor]
 #: A line of a table; numbers by column, and names.
 Row = dict[str, Any]
 
-#: Images of a large set that are compared at a time.
-IMAGES_AT_ONCE = 4096
 #: Elements of the table of distances that `nearest` holds at a time.
 DISTANCES_AT_ONCE = 1 << 24
 
@@ -78,11 +74,6 @@ def untrained(network: UNet2D, width: str, seed: int, spec: ModelSpec) -> nn.Mod
     return build_network(with_width(network, width), spec)
 
 
-def mse(a: Tensor, b: Tensor) -> Tensor:
-    """Mean squared difference over pixels, [B]."""
-    return (a - b).square().flatten(1).mean(1)
-
-
 def mismatched(images: Tensor) -> Tensor:
     """Images, each in its neighbour's place, so that no pair with another set belongs together."""
     return torch.roll(images, 1, dims=0)
@@ -97,63 +88,38 @@ def nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(distances) ** 2 / a[0].numel(), torch.cat(indices)
 
 
-def picture_rows(pictures: Mapping[Subject, Tensor]) -> list[Row]:
-    """Distances of final pictures, a row for each pair of subjects.
+def mse(a: Tensor, b: Tensor) -> float:
+    """Mean squared error of all pairs."""
+    return float((a - b).square().flatten(1).mean(1).mean())
+
+
+def distances(
+    answers: Mapping[Subject, Tensor], with_other_noise: Mapping[Subject, Tensor] | None = None, **facts: int
+) -> list[Row]:
+    """Mean distances of answers, a row for each pair of subjects.
 
     Args:
-        pictures: [n, C, H, W] of each, the i-th of all from the same noise.
+        answers: pictures or predicted x0 of each subject, [n, C, H, W], the i-th of all from the same noise or noisy
+            image.
+        with_other_noise: predictions for the same images under other noise; None: of pictures, which are made of
+            noise alone.
+        facts: of all rows.
 
     Returns:
-        Means over n: `mse_same` of pictures from the same noise, `mse_other_noise` from different noise; and
-        `found_again`, the share of pictures whose nearest one of the other subject is from the same noise.
+        Means over n: `mse_same` from the same noise, `mse_other_noise` from other noise; and of predictions
+        `mse_other_image`, from another image and other noise.
     """
     rows = []
-    for name, a, b in pairs(list(pictures)):
-        first, second = pictures[a], pictures[b]
-        indices = torch.cat([nearest(first, second)[1], nearest(second, first)[1]])
-        again = (indices == torch.arange(len(first)).repeat(2)).double().mean()
-        rows.append(
-            head(name, a, b)
-            | {"mse_same": mean(first, second), "mse_other_noise": mean(first, mismatched(second))}
-            | {"found_again": float(again)}
-        )
+    for name, a, b in pairs(list(answers)):
+        row = {"relation": name, "first": a.name, "second": b.name} | facts
+        row |= {"mse_same": mse(answers[a], answers[b])}
+        other = mse(answers[a], mismatched(answers[b]))
+        if with_other_noise is None:
+            rows.append(row | {"mse_other_noise": other})
+        else:
+            noisy = mse(answers[a], with_other_noise[b])
+            rows.append(row | {"mse_other_noise": noisy, "mse_other_image": other})
     return rows
-
-
-def prediction_rows(
-    timestep: int, predicted: Mapping[Subject, Tensor], with_other_noise: Mapping[Subject, Tensor]
-) -> list[Row]:
-    """Distances of predictions of x0 at a timestep, a row for each pair of subjects.
-
-    Args:
-        timestep: t.
-        predicted: [n, C, H, W] of each subject, the i-th of all from the same noisy image.
-        with_other_noise: predictions for the same images under other noise.
-
-    Returns:
-        Means over n: `mse_same` from the same noisy image, `mse_other_noise` from the same image under other noise,
-        `mse_other_image` from another image under other noise.
-    """
-    return [
-        head(name, a, b)
-        | {
-            "timestep": timestep,
-            "mse_same": mean(predicted[a], predicted[b]),
-            "mse_other_noise": mean(predicted[a], with_other_noise[b]),
-            "mse_other_image": mean(predicted[a], mismatched(predicted[b])),
-        }
-        for name, a, b in pairs(list(predicted))
-    ]
-
-
-def head(name: str, a: Subject, b: Subject) -> Row:
-    """Names at the head of a row."""
-    return {"relation": name, "first": a.name, "second": b.name}
-
-
-def mean(a: Tensor, b: Tensor) -> float:
-    """Mean squared error of all pairs."""
-    return float(mse(a, b).mean())
 
 
 def by_network(denoiser: Denoiser, clip: bool) -> Predict:
@@ -191,22 +157,6 @@ def predicted_x0(
     """Predictions of images [n, C, H, W] from their noisy forms at a timestep."""
     x_t = add_noise(x0, epsilon, schedule.alpha[t].to(x0), schedule.sigma[t].to(x0))
     return torch.cat([predict(part, t) for part in x_t.split(batch_size)])
-
-
-def nearest_of_many(pictures: Tensor, images: np.ndarray) -> tuple[Tensor, Tensor]:
-    """For each picture [n, C, H, W] in [−1, 1] the nearest of many images [N, C, H, W] (uint8).
-
-    Returns:
-        Mean squared errors and indices, [n] each.
-    """
-    best = torch.full((len(pictures),), torch.inf)
-    where = torch.zeros(len(pictures), dtype=torch.int64)
-    for first in range(0, len(images), IMAGES_AT_ONCE):
-        part = to_model_range(tensor_of(images[first : first + IMAGES_AT_ONCE]))
-        errors, indices = nearest(pictures.cpu(), part)
-        where = torch.where(errors < best, first + indices, where)
-        best = torch.minimum(errors, best)
-    return best, where
 
 
 def means(rows: Sequence[Row], *keys: str) -> list[Row]:

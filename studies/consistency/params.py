@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
+from unequal.comparison.settings import refuse_twice
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
 from unequal.settings.core import FRESH, Role
@@ -60,9 +61,8 @@ class Consistency(Strict):
     @model_validator(mode="after")
     def replicas_differ(self) -> Self:
         """None of the models is made twice."""
-        for field, values in (("widths", self.widths), ("seeds", self.seeds)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{field}: {list(values)} names one twice")
+        refuse_twice("widths", self.widths)
+        refuse_twice("seeds", self.seeds)
         return self
 
 
@@ -80,8 +80,6 @@ def with_width(network: UNet2D, width: str) -> UNet2D | DiT:
         return UNet2D(**(network.model_dump() | {"block_out_channels": channels}))
     except ValidationError as error:
         raise UserError(f"width '{width}': {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-    except ValueError:
-        raise UserError(f"width '{width}': no channels; write them as in 16-32") from None
 
 
 def replica(width: str, seed: int) -> str:

@@ -12,8 +12,6 @@ from unequal.settings.strict import Strict
 from unequal.settings.values import Seed
 
 Solver = Literal["ddim", "heun", "dpm_solver_2m"]
-#: Behind the control's name: its samples once more, from other noise.
-AGAIN = "_again"
 
 
 class Way(Strict):
@@ -38,9 +36,9 @@ class Sweep(Strict):
     """Every way is tried with every number of calls, on the base of every block."""
 
     question: str = Field(min_length=1, description="of the study, the heading of its page")
-    seeds: tuple[Seed, ...] = Field(min_length=LEAST, description="of blocks: each has a base of its own")
-    confirmation: tuple[Seed, ...] = Field(
-        min_length=LEAST, description="of other blocks, in which what came first is held against the control once more"
+    blocks: tuple[Seed, ...] = Field(description="seeds of blocks: each has a base of its own")
+    fresh: tuple[Seed, ...] = Field(
+        min_length=LEAST, description="blocks without a say in what comes first, which they hold against the control"
     )
     calls: tuple[int, ...] = Field(min_length=1, description="of the network for a sample; odd, from 3")
     solvers: tuple[Solver, ...] = Field(min_length=1)
@@ -55,13 +53,18 @@ class Sweep(Strict):
         return {one.name: one for one in pairs}
 
     @property
+    def judged(self) -> tuple[Seed, ...]:
+        """Blocks by which ways are judged."""
+        return tuple(block for block in self.blocks if block not in self.fresh)
+
+    @property
     def repeated(self) -> str:
         """The A/A arm: the control's samples from other noise."""
-        return self.control.name + AGAIN
+        return f"{self.control.name}_again"
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Ways that have words, for each number of calls a family."""
+        """Ways that have verdicts, for each number of calls a family."""
         return tuple(name for name in self.ways if name != self.control.name)
 
     @model_validator(mode="after")
@@ -73,11 +76,12 @@ class Sweep(Strict):
         return self
 
     @model_validator(mode="after")
-    def the_control_is_one_of_several(self) -> Self:
-        """There is something to compare, and each thing once."""
-        for axis in ("calls", "solvers", "spacings"):
+    def there_is_something_to_compare(self) -> Self:
+        """Ways with a control among them, each once, in blocks that judge and in fresh ones."""
+        for axis in ("blocks", "calls", "solvers", "spacings"):
             refuse_twice(axis, getattr(self, axis))
-        refuse_twice("seeds and confirmation", (*self.seeds, *self.confirmation))
+        if len(self.blocks) - len(self.judged) < len(self.fresh) or len(self.judged) < LEAST:
+            raise ValueError(f"fresh: {list(self.fresh)}; allowed: some of blocks, {LEAST} of which are left")
         if self.control.name not in self.ways:
             raise ValueError(f"control: {self.control.name}; allowed: {', '.join(self.ways)}")
         if not self.compared:
@@ -98,22 +102,12 @@ class Params(Scored):
         return super().roles | {"base": FRESH}
 
     @model_validator(mode="after")
-    def blocks_begin_with_fresh_weights(self) -> Self:
-        """A trained network has one set of weights, which would make all blocks one."""
+    def bases_can_be_sampled(self) -> Self:
+        """Blocks begin with fresh weights, each step has a timestep of its own, and solvers follow a path."""
         if self.network.pretrained is not None:
             raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
-        return self
-
-    @model_validator(mode="after")
-    def calls_fit_the_schedule(self) -> Self:
-        """A step has a timestep of its own."""
         if (most := max(self.sweep.calls)) > self.schedule.timesteps:
             raise ValueError(f"sweep.calls: {most}; at most schedule.timesteps: {self.schedule.timesteps}")
-        return self
-
-    @model_validator(mode="after")
-    def no_noise_is_added(self) -> Self:
-        """Solvers of higher order follow the path without."""
         if self.sampling.eta:
             raise ValueError(f"sampling.eta: {self.sampling.eta:g}; solvers of higher order add no noise; allowed: 0.0")
         return self

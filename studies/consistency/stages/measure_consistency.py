@@ -1,5 +1,6 @@
 """Give the same noise to all replicas, and measure the distances of their pictures and predictions."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,11 @@ from studies.consistency.comparison import (
     Subject,
     by_network,
     by_optimum,
-    means,
+    distances,
     mismatched,
     mse,
-    nearest_of_many,
-    picture_rows,
+    nearest,
     predicted_x0,
-    prediction_rows,
     sampled,
     untrained,
 )
@@ -29,7 +28,7 @@ from studies.consistency.params import Comparison, replica
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
-from unequal.files import rounded, write_csv, write_json, write_npz
+from unequal.files import write_json, write_npz
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
@@ -55,41 +54,36 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Measure the consistency phenomenon."""
     data = PreparedData.open(run.input("artifacts/data"))
-    subjects, record = predictors(run.input("artifacts/models"), settings, data, run.device)
+    known = to_model_range(tensor_of(data.train))
+    subjects, record = predictors(run.input("artifacts/models"), settings, known, run.device)
     pictures = pictures_of(subjects, settings, record, run.device)
-    rows = picture_rows(pictures)
-    predictions = compare_predictions(subjects, settings, record, data, run.device)
-    distances, conditions = training_distances(pictures, data), conditions_of(settings, record, data)
-    table = {"pictures": rows, "predictions": predictions, "nearest_training": distances, "conditions": conditions}
+    table = {
+        "pictures": distances(pictures),
+        "predictions": compare_predictions(subjects, settings, record, data, run.device),
+        "nearest_training": training_distances(pictures, data, known),
+        "conditions": conditions_of(settings, record, data),
+    }
     write_json(run.output("artifacts/consistency/table.json"), table)
     images = {subject.name: to_uint8(images).numpy() for subject, images in pictures.items()}
-    images["nearest_training"] = data.train[nearest_of_many(next(iter(pictures.values())), data.train)[1]]
+    images["nearest_training"] = data.train[nearest(next(iter(pictures.values())), known)[1]]
     write_npz(run.output("artifacts/consistency/pictures.npz"), **images)
-    write_csv(run.output("results/consistency_pictures.csv"), short(rows))
-    write_csv(run.output("results/consistency_predictions.csv"), short(means(predictions, "relation", "timestep")))
-    by_relation = {row.pop("relation"): row for row in means(rows, "relation")}
-    run.metrics("results/consistency.json", {"pictures": by_relation, "nearest_training": distances} | conditions)
 
 
 def predictors(
-    folder: Path, settings: Settings, data: PreparedData, device: torch.device
+    folder: Path, settings: Settings, known: Tensor, device: torch.device
 ) -> tuple[dict[Subject, Predict], ModelRecord]:
     """Every subject with its predictions, in the order of the report, and the record of the first replica."""
-    trained, before = {}, {}
-    for name, width, seed in ((replica(w, s), w, s) for w in settings.widths for s in settings.seeds):
+    trained, before, optimum = dict[Subject, Predict](), dict[Subject, Predict](), dict[Subject, Predict]()
+    for width, seed in product(settings.widths, settings.seeds):
+        name = replica(width, seed)
         denoiser, record = load_denoiser(folder / name, device)
         start = Denoiser(untrained(settings.network, width, seed, record.spec).to(device), record.spec)
         trained[Subject(name, TRAINED, width)] = by_network(denoiser, settings.sampling.clip)
         before[Subject(f"{UNTRAINED}/{name}", UNTRAINED, width)] = by_network(start, settings.sampling.clip)
-    optimum = {Subject(OPTIMUM, OPTIMUM): best(data, settings, record, device)} if settings.comparison.optimum else {}
+    if settings.comparison.optimum:
+        images = torch.cat([known, known.flip(-1)]) if settings.horizontal_flips else known
+        optimum[Subject(OPTIMUM, OPTIMUM)] = by_optimum(images.to(device), record.spec.noise_schedule().to(device))
     return trained | optimum | before, record
-
-
-def best(data: PreparedData, settings: Settings, record: ModelRecord, device: torch.device) -> Predict:
-    """The optimal denoiser of the training images."""
-    images = to_model_range(tensor_of(data.train).to(device))
-    known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-    return by_optimum(known, record.spec.noise_schedule().to(device))
 
 
 def pictures_of(
@@ -122,21 +116,20 @@ def compare_predictions(
             {subject: predicted_x0(predict, x0, epsilon, t, schedule, size) for subject, predict in subjects.items()}
             for epsilon in noises
         )
-        rows += prediction_rows(t, predicted, with_other_noise)
+        rows += distances(predicted, with_other_noise, timestep=t)
     return rows
 
 
-def training_distances(pictures: dict[Subject, Tensor], data: PreparedData) -> dict[str, float]:
+def training_distances(pictures: dict[Subject, Tensor], data: PreparedData, known: Tensor) -> dict[str, float]:
     """Mean squared error to the nearest training image: of every subject's pictures, and of held-out images.
 
     Besides, that between two training images drawn at random; all three are scales for pictures of two models.
     """
-    known = {subject.name: images for subject, images in pictures.items() if subject.state != UNTRAINED}
-    count = len(next(iter(known.values())))
-    known["held_out"] = to_model_range(tensor_of(data.holdout[:count]))
-    random = to_model_range(tensor_of(data.train[:count]))
-    found = {name: float(nearest_of_many(images, data.train)[0].mean()) for name, images in known.items()}
-    return found | {"two_training_images": float(mse(random, mismatched(random)).mean())}
+    compared = {subject.name: images for subject, images in pictures.items() if subject.state != UNTRAINED}
+    count = len(next(iter(compared.values())))
+    compared["held_out"] = to_model_range(tensor_of(data.holdout[:count]))
+    found = {name: float(nearest(images, known)[0].mean()) for name, images in compared.items()}
+    return found | {"two_training_images": mse(known[:count], mismatched(known[:count]))}
 
 
 def conditions_of(settings: Settings, record: ModelRecord, data: PreparedData) -> dict[str, Any]:
@@ -151,11 +144,6 @@ def conditions_of(settings: Settings, record: ModelRecord, data: PreparedData) -
         "sampling": settings.sampling.model_dump(mode="json"),
         "comparison": settings.comparison.model_dump(mode="json"),
     }
-
-
-def short(rows: list[Row]) -> list[Row]:
-    """Rows of a table with as many digits as mean something."""
-    return [{name: rounded(x) if isinstance(x, float) else x for name, x in row.items()} for row in rows]
 
 
 if __name__ == "__main__":

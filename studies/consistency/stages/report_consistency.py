@@ -5,18 +5,17 @@ pairs that it is in (the jackknife); intervals are Student's, of 95 %.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import log
-from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import t as student_t
 
-from studies.consistency.comparison import TRAINED, UNTRAINED, Row, means
+from studies.consistency.comparison import OPTIMUM, TRAINED, UNTRAINED, Row, means
+from studies.consistency.params import replica
 from unequal.comparison.tables import rows_table
 from unequal.files import read_json, read_npz
 from unequal.pipeline.stage import Run, stage
@@ -26,7 +25,13 @@ from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.statements import Difference
 from unequal.settings.strict import StageSettings, key
 
+#: Content of artifacts/consistency/table.json.
+Measured = Mapping[str, Any]
 LEVEL = 0.95
+#: Name of the training images nearest to the first model's pictures.
+NEAREST = "nearest_training"
+#: Relations of pairs of models in a state.
+STATES = {TRAINED: ("seeds", "widths"), UNTRAINED: ("untrained",)}
 BEST = "the optimal denoiser"
 RELATIONS = {
     "seeds": "two seeds",
@@ -58,37 +63,14 @@ CURVES = (
 )
 
 
-@dataclass(frozen=True)
-class Results:
-    """Measurements of the study.
+def pairs(table: Measured, *relations: str) -> list[Row]:
+    """Rows of final pictures whose models stand in one of these relations."""
+    return [row for row in table["pictures"] if row["relation"] in relations]
 
-    Attributes:
-        table: the content of artifacts/consistency/table.json.
-        images: model → pictures, uint8 [n, C, H, W].
-        known: the training images nearest to the first model's pictures.
-    """
 
-    table: Mapping[str, Any]
-    images: Mapping[str, np.ndarray]
-    known: np.ndarray
-
-    @classmethod
-    def read(cls, find: Callable[[str], Path], widths: Sequence[str], seeds: Sequence[int]) -> Self:
-        """Read all results; `find` turns a path into one that exists. Raises UserError: one is missing or damaged."""
-        folder = find("artifacts/consistency")
-        table = read_json(folder / "table.json")
-        names = [f"{width}/seed_{seed}" for width in widths for seed in seeds]
-        optimum = ["optimum"] if table["conditions"]["comparison"]["optimum"] else []
-        images = read_npz(folder / "pictures.npz", [*names, *optimum, "nearest_training"])
-        return cls(table, images, images.pop("nearest_training"))
-
-    def pairs(self, *relations: str) -> list[Row]:
-        """Rows of final pictures whose models stand in one of these relations."""
-        return [row for row in self.table["pictures"] if row["relation"] in relations]
-
-    def agreements(self, *relations: str) -> list[float]:
-        """1 − MSE(same noise)/MSE(different noise) of each pair: 1 for equal pictures, 0 for unrelated ones."""
-        return [1 - row["mse_same"] / row["mse_other_noise"] for row in self.pairs(*relations)]
+def agreements(table: Measured, *relations: str) -> list[float]:
+    """1 − MSE(same noise)/MSE(different noise) of each pair: 1 for equal pictures, 0 for unrelated ones."""
+    return [1 - row["mse_same"] / row["mse_other_noise"] for row in pairs(table, *relations)]
 
 
 def seed_of(name: str) -> int | None:
@@ -99,7 +81,7 @@ def seed_of(name: str) -> int | None:
 
 def model_name(name: str) -> str:
     """A model's name as people read it."""
-    return BEST if name == "optimum" else name.replace("/seed_", ", seed ")
+    return {OPTIMUM: BEST, NEAREST: "nearest training image"}.get(name, name.replace("/seed_", ", seed "))
 
 
 def mean(rows: Sequence[Row], column: str) -> float:
@@ -128,7 +110,7 @@ class Compared(NamedTuple):
     change: Difference
 
 
-def comparisons(found: Results) -> dict[str, Compared]:
+def comparisons(table: Measured) -> dict[str, Compared]:
     """Pairs of trained models against different noise, and against the novelty of held-out images."""
 
     def against_noise(rows: Sequence[Row]) -> float:
@@ -136,113 +118,99 @@ def comparisons(found: Results) -> dict[str, Compared]:
 
     compared = {}
     for relation in ("seeds", "widths", "architectures"):
-        if rows := found.pairs(relation):
+        if rows := pairs(table, relation):
             same, other = mean(rows, "mse_same"), mean(rows, "mse_other_noise")
             change = over_seeds(rows, against_noise)
             compared[relation] = Compared(RELATIONS[relation], "different noise", same, other, change)
-    rows, scale = found.pairs("seeds", "widths"), found.table["nearest_training"]["held_out"]
+    rows, scale = pairs(table, "seeds", "widths"), table["nearest_training"]["held_out"]
     change = over_seeds(rows, lambda some: log(mean(some, "mse_same") / scale))
     baseline = "held-out image to its nearest training image"
     return compared | {"models": Compared("two models", baseline, mean(rows, "mse_same"), scale, change)}
 
 
-def prediction_ratios(found: Results) -> dict[int, float]:
+def prediction_ratios(table: Measured) -> dict[int, float]:
     """Timestep → MSE of predicted x0 of two models over that from other noise."""
-    rows = [row for row in found.table["predictions"] if row["relation"] in ("seeds", "widths")]
+    rows = [row for row in table["predictions"] if row["relation"] in ("seeds", "widths")]
     at = {t: [row for row in rows if row["timestep"] == t] for t in sorted({row["timestep"] for row in rows})}
     return {t: mean(some, "mse_same") / mean(some, "mse_other_noise") for t, some in at.items()}
 
 
-def findings(found: Results) -> dict[str, float]:
+def findings(table: Measured) -> dict[str, float]:
     """Numbers of the tables, for programs."""
     numbers: dict[str, float] = {}
-    for name, one in comparisons(found).items():
+    for name, one in comparisons(table).items():
         numbers |= {f"{name}_mse": one.same, f"{name}_mse_baseline": one.other}
         numbers |= {f"{name}_{end}_percent": value for end, value in one.change.percents().items()}
-    for state, relations in ((TRAINED, ("seeds", "widths")), (UNTRAINED, ("untrained",))):
-        numbers[f"agreement_{state}"] = fmean(found.agreements(*relations))
-    return numbers | {f"prediction_mse_ratio_{t}": ratio for t, ratio in prediction_ratios(found).items()}
+    for state, relations in STATES.items():
+        numbers[f"agreement_{state}"] = fmean(agreements(table, *relations))
+    return numbers | {f"prediction_mse_ratio_{t}": ratio for t, ratio in prediction_ratios(table).items()}
 
 
-def tables(found: Results) -> list[Table]:
+def tables(table: Measured) -> list[Table]:
     """All tables of the page."""
     compared = [
         (one.pair, f"{one.same:.3g}", f"{one.baseline}: {one.other:.3g}", one.change.short())
-        for one in comparisons(found).values()
+        for one in comparisons(table).values()
     ]
     columns = ("comparison, same noise", "mean squared error", "baseline", "difference")
-    note = "In brackets the 95 % interval over training seeds, by the jackknife."
-    states = [
-        (
-            "agreement, 1 − MSE(same noise)/MSE(different noise)",
-            *(mean_and_sd(found.agreements(*some)) for some in (("seeds", "widths"), ("untrained",))),
+    agreed = ("agreement, 1 − MSE(same noise)/MSE(different noise)",)
+    agreed += tuple(mean_and_sd(agreements(table, *relations)) for relations in STATES.values())
+    kinds = [{"pair": RELATIONS[row.pop("relation")]} | row for row in means(table["pictures"], "relation")]
+    scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
+    nearest = table["nearest_training"].items()
+    copies = [{"pictures of": scales.get(name, model_name(name)), "MSE": error} for name, error in nearest]
+    return [
+        Table(
+            "Pictures of the same noise",
+            columns,
+            compared,
+            "In brackets the 95 % interval over training seeds, by the jackknife.",
+        ),
+        Table("Before and after training", ("measure", *STATES), [agreed], "± is the standard deviation."),
+        rows_table("Kinds of pairs", kinds, ""),
+        rows_table(
+            "Distance to the nearest training image",
+            copies,
+            "Pictures much nearer than held-out images are copies of training images.",
         ),
     ]
-    return [
-        Table("Pictures of the same noise", columns, compared, note),
-        Table("Before and after training", ("measure", TRAINED, UNTRAINED), states, "± is the standard deviation."),
-        pairs_table(found),
-        distances_table(found),
-    ]
 
 
-def pairs_table(found: Results) -> Table:
-    """A row a kind of pair."""
-    rows = [{"pair": RELATIONS[row.pop("relation")]} | row for row in means(found.table["pictures"], "relation")]
-    note = "Found again: how often the nearest of the other model's pictures is from the same noise."
-    return rows_table("Kinds of pairs", rows, note)
+def pictures(figure: Figure, images: Mapping[str, np.ndarray]) -> None:
+    """A row a model, a column a noise; last the nearest training images."""
+    picture_grid(figure, {model_name(name): shown for name, shown in images.items()})
 
 
-def distances_table(found: Results) -> Table:
-    """Distance of pictures to the training images."""
-    scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
-    nearest = found.table["nearest_training"].items()
-    rows = [{"pictures of": scales.get(name, model_name(name)), "MSE": error} for name, error in nearest]
-    note = "Pictures much nearer than held-out images are copies of training images."
-    return rows_table("Distance to the nearest training image", rows, note)
-
-
-def pictures(figure: Figure, found: Results) -> None:
-    """A row a model, a column a noise."""
-    rows = {model_name(name): images for name, images in found.images.items()}
-    picture_grid(figure, rows | {"nearest training image": found.known})
-
-
-def predictions(figure: Figure, found: Results) -> None:
+def predictions(figure: Figure, table: Measured) -> None:
     """MSE of predicted x0 over timesteps: means over pairs as lines, all pairs as bands."""
     axes = figure.subplots()
     for curve in CURVES:
         values: dict[int, list[float]] = {}
-        for row in found.table["predictions"]:
+        for row in table["predictions"]:
             if row["relation"] == curve.relation:
                 values.setdefault(row["timestep"], []).append(row[f"mse_{curve.condition}"])
         if values:
-            x, table = np.array(list(values)) + 1, np.array(list(values.values()))
-            axes.plot(x, table.mean(1), curve.style, color=curve.colour, linewidth=1.6, label=curve.text)
-            axes.fill_between(x, table.min(1), table.max(1), color=curve.colour, alpha=0.2, linewidth=0)
-    log_timesteps(axes, found.table["conditions"]["timesteps"])
+            x, distances = np.array(list(values)) + 1, np.array(list(values.values()))
+            axes.plot(x, distances.mean(1), curve.style, color=curve.colour, linewidth=1.6, label=curve.text)
+            axes.fill_between(x, distances.min(1), distances.max(1), color=curve.colour, alpha=0.2, linewidth=0)
+    log_timesteps(axes, table["conditions"]["timesteps"])
     axes.set_yscale("log")
     axes.set_xlabel("timestep, from 1")
     axes.set_ylabel("mean squared error")
     axes.legend(loc="best")
 
 
-PICTURES = {
-    "pictures": (
-        (8.4, 5.2),
-        pictures,
-        "Pictures of the same noise",
-        "Every column starts from one noise, every row is a model. Last row: the training images nearest to the first "
-        "model's pictures.",
-    ),
-    "predictions": (
-        (8.4, 4.2),
-        predictions,
-        "Agreement about x0 at every timestep",
-        "Distance of two models' predictions from the same noisy held-out image; dashed and dotted, from other noise. "
-        "Lines are means over pairs, bands hold all pairs.",
-    ),
-}
+#: Titles and captions of the pictures.
+PICTURES = (
+    "Pictures of the same noise",
+    "Every column starts from one noise, every row is a model. Last row: the training images nearest to the first "
+    "model's pictures.",
+)
+PREDICTIONS = (
+    "Agreement about x0 at every timestep",
+    "Distance of two models' predictions from the same noisy held-out image; dashed and dotted, from other noise. "
+    "Lines are means over pairs, bands hold all pairs.",
+)
 
 
 class Settings(StageSettings):
@@ -255,20 +223,27 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
-    found = Results.read(run.input, settings.widths, settings.seeds)
+    folder = run.input("artifacts/consistency")
+    table = read_json(folder / "table.json")
+    names = [replica(width, seed) for width in settings.widths for seed in settings.seeds]
+    optimum = [OPTIMUM] if table["conditions"]["comparison"]["optimum"] else []
+    images = read_npz(folder / "pictures.npz", [*names, *optimum, NEAREST])
     report = Report(
         title="Consistency: the same noise, the same picture?",
         lead=f"{len(settings.seeds)} training seeds of {len(settings.widths)} networks, given the same noise.",
-        tables=tables(found),
-        conditions={name.replace("_", " "): str(value) for name, value in found.table["conditions"].items()},
+        tables=tables(table),
+        conditions={name.replace("_", " "): str(value) for name, value in table["conditions"].items()},
         drawings=[
-            Drawing(name, size, partial(draw, found=found), heading, caption)
-            for name, (size, draw, heading, caption) in PICTURES.items()
+            Drawing("pictures", (8.4, 5.2), partial(pictures, images=images), *PICTURES),
+            Drawing("predictions", (8.4, 4.2), partial(predictions, table=table), *PREDICTIONS),
         ],
-        rows={},
+        rows={
+            "consistency_pictures": table["pictures"],
+            "consistency_predictions": means(table["predictions"], "relation", "timestep"),
+        },
     )
     publish(run, report)
-    run.metrics("results/findings.json", findings(found))
+    run.metrics("results/findings.json", findings(table))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Pairs of subjects, and distances of known pictures."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,11 +11,10 @@ from studies.consistency.comparison import (
     UNTRAINED,
     Subject,
     by_optimum,
+    distances,
     mismatched,
     nearest,
-    nearest_of_many,
     pairs,
-    picture_rows,
     predicted_x0,
     sampled,
 )
@@ -58,9 +56,9 @@ def test_each_pair_is_compared_once_under_the_name_of_its_difference() -> None:
 def test_distances_of_the_same_and_of_other_noise() -> None:
     """One model's pictures and their negatives: MSE 4·mean square; the neighbour stands for other noise."""
     first = pictures(0)
-    (own, row, other) = picture_rows({A0: first, A1: -first})
+    (own, row, other) = distances({A0: first, A1: -first})
     assert [one["relation"] for one in (own, row, other)] == ["itself", "seeds", "itself"]
-    assert (own["mse_same"], own["found_again"]) == (0, 1)
+    assert own["mse_same"] == 0
     assert row["mse_same"] == pytest.approx(float(4 * first.square().mean()), rel=1e-5)
     neighbours = first[[5, 0, 1, 2, 3, 4]]
     assert own["mse_other_noise"] == pytest.approx(float((first - neighbours).square().mean()), rel=1e-5)
@@ -80,7 +78,7 @@ def test_the_nearest_image_is_that_of_all_pairs(at_once: int, monkeypatch: pytes
 
 def test_the_optimum_samples_the_images_that_it_knows(known: Tensor) -> None:
     found = sampled(by_optimum(known, SCHEDULE), normal(0, 40), STEPS, SCHEDULE, 16)
-    errors, indices = nearest_of_many(found, tensor_uint8(known))
+    errors, indices = nearest(found, known)
     assert float(errors.max()) < 1e-4
     assert len(set(indices.tolist())) > 10
 
@@ -98,7 +96,3 @@ def test_models_are_asked_about_images_under_their_noise(t: int) -> None:
     predicted_x0(predict, x0, epsilon, t, SCHEDULE, 4)
     expected = SCHEDULE.alpha[t] * x0 + SCHEDULE.sigma[t] * epsilon
     torch.testing.assert_close(torch.cat(asked), expected.float())
-
-
-def tensor_uint8(images: Tensor) -> np.ndarray:
-    return ((images + 1) * 127.5).round().to(torch.uint8).numpy()
