@@ -1,7 +1,6 @@
 """Page of the study: the autoencoder by itself, diffusion and experts in its latents."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figures
-from unequal.artifacts.profiles import TrainingCurve, read_curve, read_floor, read_profile
-from unequal.artifacts.timestep_files import GroupTable, read_groups
+from unequal.artifacts.profiles import read_curve, read_floor, read_profile
+from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
@@ -30,136 +28,49 @@ from unequal.report.statements import Section
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 
-
-@dataclass(frozen=True)
-class LatentFindings:
-    """Results of the study.
-
-    Attributes:
-        losses: model → split → losses of all draws of latents, [T, n].
-        floor: losses of the best possible denoiser of the training latents, [T, n], or [T, 0].
-        schedule: of all models.
-        groups: of timesteps, with their limits.
-        group_shares: FLOPs of each group's pruned model as a share of the base's.
-        variants: scores and costs.
-        seed_fids: variant → FID at each sampling seed.
-        base_training: the training loss of the base over the images that it saw.
-        references: the two ends of the scale, and `reconstructions`, what the autoencoder alone does to real images.
-        autoencoder: the content of results/metrics/autoencoder.json.
-        samples: name → as many images, uint8 [n, C, H, W]; real ones, the same decoded again, every variant's.
-        images: facts of the data set.
-        base: those beside the base's scores.
-    """
-
-    losses: dict[str, dict[str, np.ndarray]]
-    floor: np.ndarray
-    schedule: NoiseSchedule
-    groups: GroupTable
-    group_shares: list[float]
-    variants: dict[str, Variant]
-    seed_fids: dict[str, list[float]]
-    base_training: TrainingCurve
-    references: dict[str, Any]
-    autoencoder: dict[str, Any]
-    samples: dict[str, np.ndarray]
-    images: dict[str, Any]
-    base: dict[str, Any]
+TITLE = "Diffusion in latents: timesteps are unequal there too"
+SAMPLES_CAPTION = (
+    "Samples",
+    "Held-out images; the same encoded and decoded again; samples of every variant, each column from one noise.",
+)
 
 
-def read_results(
-    find: Callable[[str], Path], schedule: NoiseSchedule, models: Sequence[str], variants: Sequence[str]
-) -> LatentFindings:
-    """Read what the stages before the report have made; `find` turns a path into one that exists.
-
-    Raises:
-        UserError: something is missing or damaged.
-    """
-    images, profiles = PreparedData.open(find("artifacts/images")), find("artifacts/profiles")
-    samples, scores, metrics = find("artifacts/samples"), find("results/fid"), find("results/metrics")
-    grouping = read_groups(find("artifacts/groups.json"))
-    pruned = [read_json(metrics / f"prune_expert_group_{one.group}.json") for one in grouping.groups]
-    facts = {variant: read_figures(scores / f"{variant}.json", ScoreFigures) for variant in variants}
-    again = read_images(samples / "reconstructions.npy")
-    reconstructions = read_json(scores / "reconstructions.json")
-    shown = {"real images": np.array(images.holdout[: len(again)]), "decoded again": again}
-    shown |= {variant: read_images(samples / f"{variant}.npy") for variant in variants}
-    count = min(map(len, shown.values()))
-    return LatentFindings(
-        losses={model: read_profile(profiles / f"{model}.npz") for model in models},
-        floor=read_floor(profiles / "floor.npz"),
-        schedule=schedule,
-        groups=grouping,
-        group_shares=[figures["share_of_base"] for figures in pruned],
-        variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
-        seed_fids={
-            variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
-        },
-        base_training=read_curve(find("results/training/base.csv")),
-        references=read_figures(scores / "reference.json", ReferenceFigures) | {"reconstructions": reconstructions},
-        autoencoder=read_json(metrics / "autoencoder.json"),
-        samples={name: pictures[:count] for name, pictures in shown.items()},
-        images=images.facts,
-        base=facts["base"],
-    )
-
-
-def conditions(found: LatentFindings) -> dict[str, str]:
-    """Conditions of the figures, name → text."""
-    draws = found.losses["base"]["train"].shape[1]
-    return scoring_conditions(found.images, found.base) | {
-        "autoencoder": found.base["autoencoder"][:12],
-        "training seed": f"{found.base['training_seed']}, one training of each model",
-        "loss profile": f"{draws} draws of latents a timestep and split",
-    }
-
-
-def sections(found: LatentFindings) -> list[Section]:
-    """Readiness of the base, differences of methods, and the spread of losses."""
-    base = readiness(found)
-    compared = [one.statement() for one in in_order(comparisons(found), base.ready)]
-    losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"]))]
+def sections(
+    variants: Mapping[str, Variant], fids: Mapping[str, list[float]], base: Readiness, losses: np.ndarray
+) -> list[Section]:
+    """Readiness of the base, differences of methods, and the spread of the base's losses [T, n]."""
+    pairs = pairings(variants, ())
+    differences = fid_differences(fids, [(one.method, one.control) for one in pairs])
+    compared = [
+        Comparison(variants[one.method], variants[one.control], fid, {}, one.budget)
+        for one, fid in zip(pairs, differences, strict=True)
+    ]
+    spread = [spread_of_losses(LossProfile.of(losses))]
     return [
         Section("Is the base ready?", "", base.statements()),
-        Section(*heading_and_lead(base.ready, 1), compared),
-        Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", losses),
+        Section(*heading_and_lead(base.ready, 1), [one.statement() for one in in_order(compared, base.ready)]),
+        Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", spread),
     ]
 
 
-def readiness(found: LatentFindings) -> Readiness:
-    """Where the base stands between noise and real images, and whether its loss still falls."""
-    noise, real = (found.references[f"{kind}_against_real"]["fid"] for kind in ("noise", "real"))
-    return Readiness(found.variants["base"].fid, noise, real, final_slope(found.base_training))
-
-
-def comparisons(found: LatentFindings) -> list[Comparison]:
-    """Methods against their controls, by FID."""
-    pairs = pairings(found.variants, ())
-    fids = fid_differences(found.seed_fids, [(one.method, one.control) for one in pairs])
-    return [
-        Comparison(found.variants[one.method], found.variants[one.control], fid, {}, one.budget)
-        for one, fid in zip(pairs, fids, strict=True)
-    ]
-
-
-def scores_table(found: LatentFindings) -> Table:
+def scores_table(
+    variants: Mapping[str, Variant], ends: Mapping[str, Any], decoded: Mapping[str, Any], cost: str
+) -> Table:
     """Scores and costs, with the score of decoding alone between the two ends of the scale."""
-    table = scores_and_costs(list(found.variants.values()), found.references)
-    decoded = found.references["reconstructions"]
+    table = scores_and_costs(list(variants.values()), ends)
     row = reference_row("real images, decoded again", decoded)
-    note = f"{table.note} Sampling FLOPs are those of the latents; decoding an image takes {decoding(found)} more."
+    note = f"{table.note} Sampling FLOPs are those of the latents; decoding an image takes {cost} more."
     return table._replace(references=[row, *table.references], note=note)
 
 
-def autoencoder_table(found: LatentFindings) -> Table:
-    """The autoencoder by itself."""
-    facts, pixels = found.autoencoder, int(np.prod(found.images["shape"]))
-    shape, values = facts["latent_shape"], int(np.prod(facts["latent_shape"]))
+def autoencoder_table(facts: Mapping[str, Any], pixels: int, cost: str) -> Table:
+    """The autoencoder by itself, for images of so many values."""
     row = (
         facts["kind"],
-        "×".join(map(str, shape)),
-        f"{pixels / values:.3g}",
+        shape_of(facts),
+        f"{pixels / np.prod(facts['latent_shape']):.3g}",
         with_prefix(facts["parameters"]),
-        decoding(found),
+        cost,
         f"{facts['psnr_holdout']:.1f} dB",
         f"{facts['scaling_factor']:.4g}",
     )
@@ -167,33 +78,18 @@ def autoencoder_table(found: LatentFindings) -> Table:
     return Table("Autoencoder", (*columns, "PSNR, held-out images", "scale"), [row])
 
 
-def limits_table(found: LatentFindings) -> Table:
-    """The groups of timesteps, and the FLOPs of their pruned models."""
-    return groups_table(found.groups, found.group_shares, steps_of_experts(found.variants))
+def shape_of(facts: Mapping[str, Any]) -> str:
+    """The shape of a latent as text."""
+    return "×".join(map(str, facts["latent_shape"]))
 
 
-def decoding(found: LatentFindings) -> str:
-    """Multiply–accumulates of decoding an image."""
-    return with_prefix(found.autoencoder["decoding_flops_per_image"])
-
-
-SAMPLES_CAPTION = (
-    "Samples",
-    "Held-out images; the same encoded and decoded again; samples of every variant, each column from one noise.",
-)
-
-
-def drawings(found: LatentFindings) -> list[Drawing]:
-    """All pictures, in the order of the page."""
-    groups = partial(groups_and_limits, groups=found.groups, shares=found.group_shares)
-    grid = partial(picture_grid, rows={label(name): images for name, images in found.samples.items()})
-    return [
-        Drawing("groups", (8.4, 5.6), groups, *CAPTIONS["groups"]),
-        Drawing("samples", (8.4, 4.6), grid, *SAMPLES_CAPTION),
-    ]
-
-
-TITLE = "Diffusion in latents: timesteps are unequal there too"
+def grid_of(images: PreparedData, samples: Path, variants: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Real images, the same decoded again, and every variant's samples, as many of each, uint8 [n, C, H, W]."""
+    again = read_images(samples / "reconstructions.npy")
+    shown = {"real images": np.array(images.holdout[: len(again)]), "decoded again": again}
+    shown |= {label(variant): read_images(samples / f"{variant}.npy") for variant in variants}
+    count = min(map(len, shown.values()))
+    return {name: pictures[:count] for name, pictures in shown.items()}
 
 
 class Settings(StageSettings):
@@ -207,18 +103,46 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
-    schedule = settings.schedule.tables()
-    found = read_results(run.input, schedule, settings.profiled_models, settings.variants)
-    shape = "×".join(map(str, found.autoencoder["latent_shape"]))
-    losses = losses_table(found.losses, found.floor, found.schedule)
+    images, profiles = PreparedData.open(run.input("artifacts/images")), run.input("artifacts/profiles")
+    scores, metrics = run.input("results/fid"), run.input("results/metrics")
+    grouping, autoencoder = read_groups(run.input("artifacts/groups.json")), read_json(metrics / "autoencoder.json")
+    shares = [read_json(metrics / f"prune_expert_group_{one.group}.json")["share_of_base"] for one in grouping.groups]
+    facts = {one: read_figures(scores / f"{one}.json", ScoreFigures) for one in settings.variants}
+    base, variants = facts["base"], {name: Variant.of(name, one) for name, one in facts.items()}
+    fids = {name: seed_fids(scores / f"{name}.json", base["sampling_seeds"]) for name in variants}
+    ends = read_figures(scores / "reference.json", ReferenceFigures)
+    noise, real = (ends[f"{kind}_against_real"]["fid"] for kind in ("noise", "real"))
+    slope = final_slope(read_curve(run.input("results/training/base.csv")))
+    losses = {model: read_profile(profiles / f"{model}.npz") for model in settings.profiled_models}
+    cost, draws = with_prefix(autoencoder["decoding_flops_per_image"]), losses["base"]["train"]
     report = Report(
         title=TITLE,
-        lead=f"{len(found.variants)} variants that work in latents of {shape} values.",
-        sections=sections(found),
-        tables=[scores_table(found), autoencoder_table(found), losses, limits_table(found)],
-        conditions=conditions(found),
-        drawings=drawings(found),
-        rows={"fid": fid_rows(list(found.variants.values()))},
+        lead=f"{len(variants)} variants that work in latents of {shape_of(autoencoder)} values.",
+        sections=sections(variants, fids, Readiness(variants["base"].fid, noise, real, slope), draws),
+        tables=[
+            scores_table(variants, ends, read_json(scores / "reconstructions.json"), cost),
+            autoencoder_table(autoencoder, int(np.prod(images.facts["shape"])), cost),
+            losses_table(losses, read_floor(profiles / "floor.npz"), settings.schedule.tables()),
+            groups_table(grouping, shares, steps_of_experts(variants)),
+        ],
+        conditions=scoring_conditions(images.facts, base)
+        | {
+            "autoencoder": base["autoencoder"][:12],
+            "training seed": f"{base['training_seed']}, one training of each model",
+            "loss profile": f"{draws.shape[1]} draws of latents a timestep and split",
+        },
+        drawings=[
+            Drawing(
+                "groups", (8.4, 5.6), partial(groups_and_limits, groups=grouping, shares=shares), *CAPTIONS["groups"]
+            ),
+            Drawing(
+                "samples",
+                (8.4, 4.6),
+                partial(picture_grid, rows=grid_of(images, run.input("artifacts/samples"), settings.variants)),
+                *SAMPLES_CAPTION,
+            ),
+        ],
+        rows={"fid": fid_rows(list(variants.values()))},
     )
     publish(run, report)
 
