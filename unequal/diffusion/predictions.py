@@ -9,8 +9,7 @@ which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the 
 """
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from torch import Tensor
@@ -29,32 +28,8 @@ ON_ANY_SCHEDULE: tuple[ModelPrediction, ...] = ("epsilon", "sample", "velocity",
 HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")
 HEADS_OF_FLOW: tuple[Prediction, ...] = ("sample", "velocity", "epsilon")
 
-#: A function of a prediction's name, and of tensors.
-Formula = Callable[..., Tensor]
 #: Share of the mean variance added to the diagonal before inverting: heads may agree entirely.
 RIDGE = 1e-3
-
-
-def with_velocity(of_velocity: Formula) -> Callable[[Formula], Any]:
-    """Have a function of predictions by their names take that of the velocity from a function of tensors alone."""
-    return lambda known: wraps(known)(
-        lambda name, *rest: of_velocity(*rest) if name == "velocity" else known(name, *rest)
-    )
-
-
-def velocity(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """ε − x0, whatever α and σ are, same shape as x0."""
-    return epsilon - x0
-
-
-def velocity_to_x0(output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """x0 = (x_t − σ·u)/(α + σ)."""
-    return (x_t - sigma * output) / (alpha + sigma)
-
-
-def velocity_error_factor(alpha: Tensor, sigma: Tensor) -> Tensor:
-    """σ²/(α + σ)², from a squared error of the velocity to one of x0."""
-    return (sigma / (alpha + sigma)) ** 2
 
 
 def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -62,7 +37,6 @@ def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tens
     return alpha * x0 + sigma * epsilon
 
 
-@with_velocity(velocity)
 def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """Target of a network of this prediction, same shape as x0."""
     match prediction:
@@ -72,10 +46,11 @@ def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: T
             return alpha * epsilon - sigma * x0
         case "sample":
             return x0
+        case "velocity":
+            return epsilon - x0
     raise unknown(prediction)
 
 
-@with_velocity(velocity_to_x0)
 def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """The x0 that a network's answer amounts to."""
     match prediction:
@@ -85,6 +60,8 @@ def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Te
             return alpha * x_t - sigma * output
         case "sample":
             return output
+        case "velocity":
+            return (x_t - sigma * output) / (alpha + sigma)
     raise unknown(prediction)
 
 
@@ -93,7 +70,6 @@ def to_epsilon(x0: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     return (x_t - alpha * x0) / sigma
 
 
-@with_velocity(velocity_error_factor)
 def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
     """Factor from a squared error of the prediction to one of x0, same shape as alpha."""
     match prediction:
@@ -103,6 +79,8 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
             return sigma**2
         case "sample":
             return alpha * 0 + 1
+        case "velocity":
+            return (sigma / (alpha + sigma)) ** 2
     raise unknown(prediction)
 
 

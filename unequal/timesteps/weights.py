@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, ones_like
 
-from unequal.diffusion.predictions import unknown, with_velocity
+from unequal.diffusion.predictions import unknown
 from unequal.errors import UserError
 from unequal.timesteps.densities import Positive
 
@@ -106,16 +106,10 @@ def loss_weights(kind: str, prediction: str, snr: Tensor, **keywords: float | st
     return WEIGHTS[kind](snr, **keywords) * epsilon_error_factor(prediction, snr) / snr
 
 
-def velocity_to_epsilon_error(snr: Tensor) -> Tensor:
-    """SNR/(1 + √SNR)², from a squared error of the velocity to one of ε, [T]; α² on a flow."""
-    return snr / (1 + snr.sqrt()) ** 2
-
-
-@with_velocity(velocity_to_epsilon_error)
 def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
     """Factor from a squared error of the prediction to one of ε, [T].
 
-    ‖Δε‖² = SNR·‖Δx0‖², and ‖Δx0‖² = σ²·‖Δv‖² with σ² = 1/(1 + SNR).
+    ‖Δε‖² = SNR·‖Δx0‖², and ‖Δx0‖² = σ²·‖Δv‖² with σ² = 1/(1 + SNR), ‖Δx0‖² = ‖Δu‖²/(1 + √SNR)².
     """
     match prediction:
         case "epsilon":
@@ -124,6 +118,8 @@ def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
             return snr / (1 + snr)
         case "sample":
             return snr
+        case "velocity":  # α² on a flow
+            return snr / (1 + snr.sqrt()) ** 2
     raise unknown(prediction)
 
 

@@ -8,12 +8,13 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs
+from torch import nn
 
 from unequal import processes
 from unequal.environment import drop_variables
 from unequal.errors import UserError
 from unequal.settings.training import Runtime, Training
-from unequal.workspace import chosen_precision
+from unequal.workspace import chosen_precision, is_compiled
 
 
 def accelerator_of(device: torch.device, training: Training, runtime: Runtime, passes: int) -> Accelerator:
@@ -46,3 +47,27 @@ def accelerator_of(device: torch.device, training: Training, runtime: Runtime, p
             f"{training.batch_size}; lower runtime.processes or raise training.batch_size"
         )
     return accelerator
+
+
+def forward_of(
+    net: nn.Module, accelerator: Accelerator, training: Training, runtime: Runtime, steps: int, *, one_graph: bool
+) -> tuple[nn.Module, bool]:
+    """Prepare a network for its passes: compile it where that pays, and share its gradients.
+
+    Args:
+        net: on the accelerator's device.
+        accelerator: of the training.
+        training, runtime: settings.
+        steps: of the whole training.
+        one_graph: whether all passes of a step are of one shape.
+
+    Returns:
+        What is called, and whether compiled passes are replayed from CUDA graphs: launching a small network's kernels
+        one by one takes longer than computing them.
+    """
+    parts, on_gpu = training.gradient_accumulation, accelerator.device.type == "cuda"
+    compiled = is_compiled(runtime.compile, accelerator.device, steps * parts)
+    alone = accelerator.num_processes == parts == 1 and one_graph
+    graphs = compiled and runtime.cuda_graphs and alone and on_gpu
+    mode = "reduce-overhead" if graphs else None
+    return accelerator.prepare(torch.compile(net, mode=mode) if compiled else net), graphs

@@ -27,7 +27,7 @@ from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.saved import Saved, digest_of, saved_or_none
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
-from unequal.training.accelerator import accelerator_of
+from unequal.training.accelerator import accelerator_of, forward_of
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
@@ -57,13 +57,13 @@ from unequal.training.optimizer import (
 )
 from unequal.training.stop_sync import StopSync
 from unequal.training.utilisation import utilisation_of
-from unequal.workspace import is_compiled, memory_format
+from unequal.workspace import memory_format
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from unequal.settings.training import Runtime
-    from unequal.training.gradient_surgery import ClusterGradients, Surgery
+    from unequal.training.gradient_surgery import Surgery
     from unequal.training.pictures import Pictures
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -163,11 +163,9 @@ class Trainer:
         self.writer = CheckpointWriter(work / CHECKPOINT, late)
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
-        compiled = is_compiled(runtime.compile, source.device, self.steps * training.gradient_accumulation)
-        # Launching a small network's kernels one by one takes longer than computing them.
-        self.graphs = compiled and self.replays_graphs()
-        mode = "reduce-overhead" if self.graphs else None
-        self.forward = self.accelerator.prepare(torch.compile(self.net, mode=mode) if compiled else self.net)
+        self.forward, self.graphs = forward_of(
+            self.net, self.accelerator, training, runtime, self.steps, one_graph=surgery is None
+        )
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -233,7 +231,11 @@ class Trainer:
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
             with nullcontext() if last and self.surgery is None else self.accelerator.no_sync(self.forward):
-                losses = self.backward(batch) if self.surgery is None else self.by_clusters(batch, part, self.surgery)
+                if self.surgery is None:
+                    losses = self.backward(batch)
+                else:
+                    timesteps = self.source.timesteps(self.step).timesteps[part]
+                    losses = self.surgery.backward(batch, timesteps, self.backward)
             observed.append(losses.weighted.detach() / batch.weights)
             loss = self.scaled(losses.weighted.detach())
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
@@ -253,11 +255,6 @@ class Trainer:
         self.feedback.learn(self.step, observed)
         return totals
 
-    def replays_graphs(self) -> bool:
-        """Say whether compiled passes are replayed from CUDA graphs: those of one graph, on one device."""
-        alone = self.accelerator.num_processes == self.training.gradient_accumulation == 1 and self.surgery is None
-        return self.runtime.cuda_graphs and alone and self.source.device.type == "cuda"
-
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
         processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
@@ -272,10 +269,6 @@ class Trainer:
         losses = self.objective(self.forward, batch)
         self.accelerator.backward(self.scaled(losses.weighted))
         return losses
-
-    def by_clusters(self, batch: Batch, part: slice, surgery: "ClusterGradients") -> Losses:
-        """Losses of a part of the batch, as `backward`; their gradients are kept by clusters of timesteps."""
-        return surgery.backward(batch, self.source.timesteps(self.step).timesteps[part], self.backward)
 
     def scaled(self, weighted: Tensor) -> Tensor:
         """Loss of a part: processes average their gradients, so each scales its sum by their number."""

@@ -23,6 +23,15 @@ from unequal.errors import UserError
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import Network
 
+#: A training step is counted as three forward passes: one forward, two for the backward pass.
+FORWARDS_PER_STEP = 3
+#: Most parameters of a network whose outline is on the CPU.
+SMALL = 1_000_000
+#: Parts of the names of operators that multiply for attention.
+ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
+#: Layers that multiply by weights.
+Weighted = nn.Conv2d | nn.Linear
+
 
 class Unexportable(Exception):
     """Says what diffusers has no pipeline for."""
@@ -150,16 +159,6 @@ def take_over(network: Network, spec: ModelSpec) -> nn.Module:
     net = load_pretrained(network, spec)
     backbone_named(network.kind).check_pretrained(network, spec)
     return net
-
-
-#: A training step is counted as three forward passes: one forward, two for the backward pass.
-FORWARDS_PER_STEP = 3
-#: Most parameters of a network whose outline is on the CPU.
-SMALL = 1_000_000
-ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
-
-
-Weighted = nn.Conv2d | nn.Linear
 
 
 @dataclass(frozen=True)
