@@ -1,4 +1,4 @@
-"""The validation loss: fixed draws, MLPerf's points, closed forms for a network that is known, and resolution."""
+"""The validation loss: fixed draws, closed forms for a network that is known, and resolution."""
 
 import numpy as np
 import pytest
@@ -25,29 +25,6 @@ def test_each_image_has_a_timestep_of_its_stratum():
     assert torch.equal(points.alpha, LINEAR.alpha[points.model_timesteps])
     assert torch.equal(points.model_timesteps, again.model_timesteps)
     assert not torch.equal(points.model_timesteps, other.model_timesteps)
-
-
-def test_mlperf_validates_at_eight_times():
-    points = Points.mlperf(16)
-    assert points.sigma.tolist() == [i % 8 / 8 for i in range(16)]
-    assert points.model_timesteps.tolist() == [i % 8 * 125 for i in range(16)]
-    assert torch.equal(points.alpha, 1 - points.sigma)
-    assert Points.mlperf(16, midpoints=True).model_timesteps[:2].tolist() == [62.5, 187.5]
-
-
-def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
-    """At s = 0 a network that knows its image exactly misses ε, of variance 1; at later times it misses nothing."""
-    validation = Validation(Points.mlperf(4096), "velocity")
-    means = GAUSSIAN.mul(0).add(0.5)
-
-    def knowing(x_t: Tensor, timestep: Tensor) -> Tensor:
-        s = timestep[:, None] / 1000
-        epsilon = torch.where(s > 0, (x_t - (1 - s) * 0.5) / s, 0.0)
-        return epsilon - 0.5
-
-    strata = validation(knowing, means).strata
-    assert strata.mean[0] == pytest.approx(1, abs=4 * strata.stderr[0])
-    assert strata.mean[1:] == pytest.approx(np.zeros(7), abs=1e-9)
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
@@ -103,18 +80,18 @@ def test_pairing_takes_fewer_images():
     assert after.images_to_resolve(0.01, Validated(before)) * 100 < after.images_to_resolve(0.01)
 
 
-MLPERF = Validation(Points.mlperf(16), "velocity")
+SIXTEEN = Validation(Points.stratified(LINEAR, 16, strata=8), "velocity")
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: Points.stratified(LINEAR, 100), "100 images for 32 strata; allowed: a multiple of 32 from 64"),
-        (lambda: Points.mlperf(8), "8 images for 8 strata; allowed: a multiple of 8 from 16 on, such as 16"),
+        (lambda: Points.stratified(LINEAR, 8, 8), "8 images for 8 strata; allowed: a multiple of 8 from 16 on"),
         (lambda: Points.stratified(Flow(10), 64, strata=0), "0 strata of 10 timesteps; allowed: 1 … 10"),
-        (lambda: MLPERF(nothing, GAUSSIAN[:3]), "3 images for 16 points of validation; allowed: as many"),
-        (lambda: MLPERF(nothing, GAUSSIAN).images_to_resolve(0), "a difference of 0; allowed: above 0"),
-        (lambda: MLPERF(lambda x_t, timestep: x_t / 0, GAUSSIAN).loss, "losses are finite"),
+        (lambda: SIXTEEN(nothing, GAUSSIAN[:3]), "3 images for 16 points of validation; allowed: as many"),
+        (lambda: SIXTEEN(nothing, GAUSSIAN).images_to_resolve(0), "a difference of 0; allowed: above 0"),
+        (lambda: SIXTEEN(lambda x_t, timestep: x_t / 0, GAUSSIAN).loss, "losses are finite"),
     ],
 )
 def test_misfits_are_refused_in_one_line(make, said):

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from unequal.diffusion.predictions import HEADS, PREDICTIONS, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.denoiser import Denoiser, load_denoiser, selected_heads
-from unequal.models.folder import save_model
+from unequal.models.denoiser import Denoiser, selected_heads
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])
@@ -150,24 +149,20 @@ def test_a_class_conditional_network_gets_labels(tiny_net):
     assert torch.equal(plain.conditioned_on(X_T, labels).epsilon(X_T, T), plain.epsilon(X_T, T))
 
 
-def test_what_a_model_has_not_learned_is_refused(tmp_path, tiny_net, make_record):
+def test_what_a_model_has_not_learned_is_refused(tiny_net):
     net = tiny_net()
     assert "has learned no variance" in refusal(Denoiser(net, spec_of("epsilon")).x0_and_share, X_T, T)
     for prediction, weights in (("mixed", None), ("epsilon", torch.ones(50, 3) / 3)):
         assert "head weights" in refusal(Denoiser, net, spec_of(prediction), weights)
-    save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
-    said = refusal(load_denoiser, tmp_path, torch.device("cpu"), "blend")
-    assert said.endswith("prediction 'v_prediction' has one head; 'blend' selects among three")
 
 
-def test_another_selection_needs_no_training(tmp_path, tiny_net, make_record):
+def test_heads_are_selected_by_their_products(tiny_net):
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
-    save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=selected_heads("blend", products))
     x_t = torch.randn(4, 1, 8, 8)
     heads = Denoiser(net, spec_of("mixed"), torch.ones(50, 3)).x0_of_heads(x_t, T)
     for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):
-        denoiser, _ = load_denoiser(tmp_path, torch.device("cpu"), select)
-        torch.testing.assert_close(denoiser.x0(x_t, T), expected)
+        chosen = Denoiser(net, spec_of("mixed"), selected_heads(select, products).weights)
+        torch.testing.assert_close(chosen.x0(x_t, T), expected)
 
 
 class Linear(nn.Module):

@@ -13,7 +13,6 @@ from commands import call
 from commands import done as done_by
 from profiled import FLOW, LINEAR, document, written
 
-from unequal.diffusion.schedule import SCHEDULES
 from unequal.profiler import commands
 from unequal.profiler.commands import suggest
 from unequal.profiler.measure import PRECISIONS, STRATA
@@ -73,7 +72,7 @@ def test_a_table_of_the_pipeline_is_no_profile_to_suggest_from():
 
 def test_options_are_those_of_the_mathematics():
     assert tuple(PRECISIONS) == commands.PRECISIONS and commands.STRATA == STRATA
-    assert tuple(LOSSES) == commands.SPACES and tuple(SCHEDULES) == commands.SCHEDULES
+    assert tuple(LOSSES) == commands.SPACES
     assert get_args(Kind) == commands.DENSITIES and get_args(Halves) == commands.HALVES
     defaults = {one.name: one.default for one in suggest.params}
     assert Options(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Options()
@@ -96,9 +95,6 @@ BAD: dict[str, tuple[str | None, list[str], str]] = {
     "huge losses": (changed(lambda c: c["losses"]["held_out"].update(second_moment=HUGE)), [], "give no density"),
     "a forged line": (changed(lambda c: c.update(model="m\nError: forged")), [], 'model: "m\\nError: forged": holds'),
     "an escape": (changed(lambda c: c["conditions"].update(device="\x1b[2J")), [], "holds line breaks or signs that"),
-    "another schedule": (GOOD, ["--schedule", "cosine"], "of another schedule than 'cosine' of 1000 timesteps"),
-    "another shift": (GOOD, ["--schedule", "flow"], "of another schedule than 'flow', shift 1, of 1000"),
-    "no shift": (GOOD, ["--schedule", "flow", "--shift", "0"], "a shift of 0"),
     "too many slots": (GOOD, ["--slots", "41"], "41 slots from losses at 40 timesteps"),
 }
 

@@ -40,11 +40,6 @@ def base(**changes: Any) -> Recipe:
     [
         ({"from_images": 5, "start": "scratch"}, "from_images: 5 is for start 'base'; allowed: null"),
         (GAIN | {"holdout_images": None}, "holdout_images: needed by allocation 'gain'"),
-        ({"keep_base": True}, "holdout_images: needed by keep_base"),
-        (
-            {"keep_base": True, "holdout_images": 10, "pruning": {"method": "magnitude"}},
-            "keep_base: the base is larger than what pruned groups may have; allowed for pruning: null",
-        ),
         (GAIN | {"start": "scratch"}, "start: 'scratch'; allocation 'gain' compares with the base: allowed: base"),
         (
             GAIN | {"recipe": optimizer(decay="cosine")},
@@ -93,10 +88,7 @@ def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], 
     [
         ({}, 0),
         ({"holdout_images": 10}, 0),
-        ({"holdout_images": 10, "keep_base": True}, 4 * 2),
         (GAIN, 4 * 2 + 6),
-        # The base is what an unpruned group's training begins with: it is measured once.
-        (GAIN | {"keep_base": True}, 4 * 3 + 6),
     ],
 )
 def test_what_is_measured_to_choose_by_is_counted(choices: dict[str, Any], errors: int) -> None:

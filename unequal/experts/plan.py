@@ -241,39 +241,19 @@ class Part:
             | {name: getattr(record, name) for name in facts}
             | {
                 "inherited_images_inside": round(record.inherited_images * share),
-                "measuring_flops": self.measuring_flops(record),
+                # Measurements that select; those that are reported do not count.
+                "measuring_flops": (self.asked.plan.holdout_images or 0) * len(self.points) * record.macs,
             }
             | {"final_loss": lines[-1]["loss"] if lines else None}
-            | self.set_beside_the_base(net, record)
+            | self.errors_on_held_out(net)
         )
 
-    def measuring_flops(self, record: ModelRecord) -> int:
-        """Multiply–accumulates of the measurements that select; those that are reported do not count."""
-        plan, times = self.asked.plan, len(self.points)
-        if plan.keep_base:
-            times += 1 if self.points else 2  # the first point is the base's
-        return (plan.holdout_images or 0) * times * record.macs
-
-    def set_beside_the_base(self, net: nn.Module, record: ModelRecord) -> dict[str, Any]:
-        """Errors of base and model on held-out images, and which of the two the group is left with.
-
-        What the model has cost stays the plan's where the base is kept; the folder's record is then that of the base.
-        """
+    def errors_on_held_out(self, net: nn.Module) -> dict[str, Any]:
+        """Errors of the base and of the group's model on held-out images, where the plan asks for them."""
         if self.asked.plan.holdout_images is None:
             return {}
-        base, known = load_any_model(self.start)
-        kept = "expert"
-        if self.asked.plan.keep_base:
-            choice = self.held_out(CHOICE)
-            if choice.error(base, self.group.range) < choice.error(net, self.group.range):
-                kept = "base"
-                scope = {name: getattr(record, name) for name in ("name", "first", "last", "stride", "group", "groups")}
-                own = {"parent": known.name, "steps": 0, "images_seen": 0, "training_flops": 0}
-                spent = {"inherited_images": known.total_images, "inherited_flops": known.total_flops}
-                save_whole(self.model, base, known.changed(**scope, **own, **spent), None)
-        report = self.held_out(REPORT)
-        errors = {name: report.error(one, self.group.range) for name, one in (("base", base), ("expert", net))}
-        return {"kept": kept, "holdout_error": errors}
+        report, models = self.held_out(REPORT), {"base": load_any_model(self.start)[0], "expert": net}
+        return {"holdout_error": {name: report.error(one, self.group.range) for name, one in models.items()}}
 
 
 def at_a_constant_rate(recipe: RangeRecipe) -> RangeRecipe:

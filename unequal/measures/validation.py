@@ -20,13 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from unequal.diffusion.predictions import add_noise, squared_error, target
-from unequal.diffusion.schedule import REFERENCE_TIMESTEPS, NoiseSchedule, at
+from unequal.diffusion.schedule import NoiseSchedule, at
 from unequal.errors import UserError
 from unequal.measures.loss_profile import LossProfile, relative_change
 from unequal.randomness import Stream, noise_of, numpy_generator
 
-#: Times at which MLPerf's benchmark of Flux validates.
-MLPERF_TIMES = 8
 #: Two-sided level, and the probability to find what is looked for, by which images are counted.
 LEVEL, POWER = 0.05, 0.8
 
@@ -71,17 +69,6 @@ class Points:
         timesteps = torch.from_numpy((within * schedule.timesteps).astype(np.int64).clip(max=last))
         tables = schedule.to("cpu")
         return cls(tables.alpha[timesteps], tables.sigma[timesteps], tables.model_timestep(timesteps), strata)
-
-    @classmethod
-    def mlperf(cls, images: int, midpoints: bool = False) -> Self:
-        """MLPerf's for Flux: image i at s = (i mod 8)/8 of a flow, passed as 1000·s; torchtitan takes (i mod 8 + ½)/8.
-
-        At s = 0 the network sees the image itself, and no prediction of its velocity has an error below that of the
-        noise's variance, 1. Raises UserError where the images are no multiple of 8.
-        """
-        check_images(images, MLPERF_TIMES)
-        times = (torch.arange(images, dtype=torch.float64) % MLPERF_TIMES + 0.5 * midpoints) / MLPERF_TIMES
-        return cls(1 - times, times, (REFERENCE_TIMESTEPS * times).float(), MLPERF_TIMES)
 
     def __len__(self) -> int:
         return len(self.model_timesteps)

@@ -177,7 +177,6 @@ class Denoiser:
 def load_denoiser(
     folder: Path,
     device: torch.device,
-    select: str | None = None,
     resident: bool = True,
     load: Loader = load_model,
 ) -> tuple[Denoiser, ModelRecord]:
@@ -186,21 +185,13 @@ def load_denoiser(
     Args:
         folder: of the model.
         device: where it shall answer.
-        select: how three heads are combined, instead of the way that was settled when they were trained.
         resident: put the weights there too, or leave them in host memory for `unequal.models.weights` to bring.
         load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
 
-    Raises:
-        UserError: the model cannot be loaded so, or a selection is asked of a model with one head.
+    Raises UserError where the model cannot be loaded so.
     """
     net, record = load(folder)
     heads = load_heads(folder)
-    if select is not None:
-        if heads is None:
-            raise UserError(
-                f"{folder}: prediction '{record.spec.prediction}' has one head; '{select}' selects among three"
-            )
-        heads = selected_heads(select, heads.products)
     if resident:
         net.to(device)
     return Denoiser(net, record.spec, None if heads is None else heads.weights, device), record

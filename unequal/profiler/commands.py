@@ -101,7 +101,6 @@ FORMS = ("table", "python", "diffusers", "kohya")
 SPACES = ("epsilon", "v", "x0", "velocity")
 DENSITIES = ("least_variance", "slots")
 HALVES = ("timesteps", "log_snr")
-SCHEDULES = ("linear", "cosine", "scaled_linear", "flow")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,17 +119,14 @@ def choice(name: str, allowed: tuple[str, ...], what: str) -> Callable[[F], F]:
 @choice("--space", SPACES, "whose squared error the slots share")
 @choice("--density", DENSITIES, "that named densities are to be near to")
 @choice("--halves", HALVES, "over what each of two experts gets half of the loss")
-@click.option("--schedule", type=click.Choice(SCHEDULES), help="that you train on: a file of another one is refused")
-@click.option("--shift", type=float, help="of the flow that you train on")
 @click.option("--json", "facts", type=FILE, help="a file for all figures, the whole density among them")
-def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shift: float | None, **asked: Any) -> None:
+def suggest(file: Path, form: str, facts: Path | None, **asked: Any) -> None:
     """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
     # Imported here, so that help appears at once.
     from unequal.profiler.suggest import LoadedProfile
     from unequal.suggestions.suggestions import Options
 
     loaded = LoadedProfile.read(file)
-    loaded.refuse_another(schedule, shift)
     found = loaded.suggested(Options(**asked))
     text = loaded.said(found, form)
     if facts:

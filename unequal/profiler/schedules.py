@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from torch import Tensor
 
 from unequal.diffusion.predictions import Prediction
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.profiler.document import Betas, Shifted
 
@@ -18,8 +18,15 @@ BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid")
 PREDICTIONS: tuple[Prediction, ...] = ("epsilon", "v_prediction", "sample")
 #: ᾱ_{T−1} in diffusers for betas that are rescaled to end without signal: σ stays finite.
 LAST_SIGNAL_POWER = 2.0**-24
-#: Where the sigmoid of betas begins and ends.
-SIGMOID = 6.0
+#: Keys of a configuration that make its betas.
+OF_BETAS = (
+    "num_train_timesteps",
+    "beta_start",
+    "beta_end",
+    "beta_schedule",
+    "trained_betas",
+    "rescale_betas_zero_snr",
+)
 
 
 def schedule_of(config: Mapping[str, Any], name: str, tokens: int) -> tuple[Betas | Shifted, Prediction]:
@@ -59,35 +66,17 @@ def shift_of(config: Mapping[str, Any], tokens: int) -> float:
 
 
 def betas_of(config: Mapping[str, Any], name: str) -> Tensor:
-    """Betas in double precision, [T]; of those that end without signal, with the last ᾱ that diffusers takes."""
-    if (trained := config.get("trained_betas")) is not None:
-        betas = torch.tensor(trained, dtype=torch.float64)
-    else:
-        betas = named_betas(config, name)
-    return with_hardly_any_signal_left(betas) if config.get("rescale_betas_zero_snr") else betas
+    """Betas as diffusers has them, [T]; of those that end without signal, with the last ᾱ that it takes.
 
-
-def named_betas(config: Mapping[str, Any], name: str) -> Tensor:
-    """Betas of a name in BETA_SCHEDULES, [T]. Raises UserError for another name."""
-    kind, count = config["beta_schedule"], int(config.get("num_train_timesteps", 1000))
-    first, last = float(config.get("beta_start", 1e-4)), float(config.get("beta_end", 0.02))
-    match kind:
-        case "linear":
-            return torch.linspace(first, last, count, dtype=torch.float64)
-        case "scaled_linear":
-            return torch.linspace(first**0.5, last**0.5, count, dtype=torch.float64) ** 2
-        case "squaredcos_cap_v2":
-            return NoiseSchedule.cosine(count).betas
-        case "sigmoid":
-            places = torch.linspace(-SIGMOID, SIGMOID, count, dtype=torch.float64)
-            return torch.sigmoid(places) * (last - first) + first
-    raise UserError(f"{name}: its scheduler has beta_schedule '{kind}'; allowed: {', '.join(BETA_SCHEDULES)}")
-
-
-def with_hardly_any_signal_left(betas: Tensor) -> Tensor:
-    """Betas rescaled so that √ᾱ begins where it did and would end at 0 (2305.08891, algorithm 1)."""
-    roots = torch.cumprod(1 - betas, 0).sqrt()
-    roots = (roots - roots[-1]) * roots[0] / (roots[0] - roots[-1])
-    powers = roots**2
-    powers[-1] = LAST_SIGNAL_POWER
-    return 1 - powers / torch.cat([powers.new_ones(1), powers[:-1]])
+    Raises UserError for another name than those in BETA_SCHEDULES.
+    """
+    if (kind := config["beta_schedule"]) not in BETA_SCHEDULES:
+        raise UserError(f"{name}: its scheduler has beta_schedule '{kind}'; allowed: {', '.join(BETA_SCHEDULES)}")
+    ends_in_noise, listed = config.get("rescale_betas_zero_snr"), config.get("trained_betas")
+    if listed is not None and not ends_in_noise:
+        return torch.tensor(listed, dtype=torch.float64)
+    known = DDPMScheduler(**{key: config[key] for key in OF_BETAS if key in config})
+    betas = known.betas.double()
+    if ends_in_noise:
+        betas[-1] = 1 - LAST_SIGNAL_POWER / known.alphas_cumprod[-2].double()
+    return betas

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.profiler.document import Timesteps
@@ -16,8 +15,6 @@ from unequal.suggestions.intervals import redrawn, withheld
 from unequal.suggestions.sections import PARTS, page, sections
 from unequal.suggestions.suggestions import Border, Density, MeasuredProfile, Options, Suggestions
 
-#: Difference of λ from which on two schedules are not the same; files of betas have about seven digits.
-ANOTHER = 1e-3
 #: The command that measures what suggestions follow from; the pipeline's own profiles are of single splits and spaces.
 WRITTEN_BY = "`unequal profile MODEL --train IMAGES --out FOLDER` writes FOLDER/timesteps.json"
 
@@ -47,23 +44,6 @@ class LoadedProfile:
             raise UserError(str(error) if str(error).startswith(str(file)) else f"{file}: {error}") from None
         except (RuntimeError, MemoryError):
             raise UserError(f"{file}: schedule: too many timesteps to be made") from None
-
-    def refuse_another(self, name: str | None, shift: float | None) -> None:
-        """Raise UserError where the profile is not of the schedule that is named."""
-        if shift is not None and name != "flow":
-            raise UserError(f"--shift {shift:g}: only `--schedule flow` has a shift")
-        if name is None:
-            return
-        own = self.document.noise_schedule
-        expected = NoiseSchedule.named(name, own.timesteps, shift)
-        t = int((own.snr / expected.snr).log().abs().argmax())
-        there, wanted = (float(one.snr[t].log()) for one in (own, expected))
-        if abs(there - wanted) > ANOTHER:
-            shifted = f", shift {expected.shift:g}," if isinstance(expected, Flow) else ""
-            raise UserError(
-                f"{self.file}: of another schedule than '{name}'{shifted} of {own.timesteps} timesteps: "
-                f"λ is {there:.3f} at t = {t}, not {wanted:.3f}"
-            )
 
     def suggested(self, asked: Options) -> Suggestions:
         """Suggestions by the profile. Raises UserError, with the file's name, where it lacks what is asked for."""

@@ -72,7 +72,6 @@ class Ensemble:
         cls,
         folder: Path | str,
         device: torch.device | str = "cpu",
-        select: str | None = None,
         resident: bool | None = None,
     ) -> "Ensemble":
         """A model folder, pruned or not, or a folder of `group_0`, `group_1` … as many as the records say.
@@ -80,7 +79,6 @@ class Ensemble:
         Args:
             folder: of a model or of several.
             device: where they are asked.
-            select: another way to combine the heads of a model that has three; see `load_denoiser`.
             resident: all networks on the device, or one at a time; None: all if its free memory allows it.
         """
         folder, device = Path(folder), torch.device(device)
@@ -88,7 +86,7 @@ class Ensemble:
         folders = [folder] if single else group_folders(folder)
         if resident is None:
             resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
-        loaded = [load_denoiser(one, device, select, resident, load_any_model) for one in folders]
+        loaded = [load_denoiser(one, device, resident, load_any_model) for one in folders]
         if single:  # it answers for every timestep, also those that it was not fine-tuned on
             loaded = [(net, one.changed(first=0, last=one.spec.timesteps - 1, stride=1)) for net, one in loaded]
         experts = [Expert(denoiser, record) for denoiser, record in loaded]

@@ -152,9 +152,6 @@ class Plan(Strict):
     holdout_images: DrawCount | None = Field(
         default=None, description="held-out images on which a group's model is compared with the base; null: it is not"
     )
-    keep_base: bool = Field(
-        default=False, description="leave a group with the base where that has the smaller error on held-out images"
-    )
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
@@ -170,30 +167,25 @@ class Plan(Strict):
         return self
 
     @model_validator(mode="after")
-    def what_is_measured_can_be_had(self) -> Self:
-        """Choices by held-out images need some; budgets that are settled on the way, a rate that does not fall yet."""
-        by_gain = "allocation 'gain'" if isinstance(self.allocation, ByGain) else None
-        chooses = by_gain or ("keep_base" if self.keep_base else None)
-        if chooses is not None and self.holdout_images is None:
-            raise ValueError(f"holdout_images: needed by {chooses}")
-        if chooses is not None and self.start == "scratch":
-            raise ValueError(f"start: 'scratch'; {chooses} compares with the base: allowed: base")
-        if self.keep_base and self.pruning is not None:
+    def budgets_can_be_settled(self) -> Self:
+        """Budgets that are settled on the way need held-out images, and a rate that does not fall yet."""
+        if not isinstance(self.allocation, ByGain):
+            return self
+        if self.holdout_images is None:
+            raise ValueError("holdout_images: needed by allocation 'gain'")
+        if self.start == "scratch":
+            raise ValueError("start: 'scratch'; allocation 'gain' compares with the base: allowed: base")
+        optimizer = self.recipe.optimizer
+        if optimizer.decay != "constant" and optimizer.decay_share == 1:
             raise ValueError(
-                "keep_base: the base is larger than what pruned groups may have; allowed for pruning: null"
+                "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls: allowed: "
+                "below 1"
             )
-        if by_gain:
-            optimizer = self.recipe.optimizer
-            if optimizer.decay != "constant" and optimizer.decay_share == 1:
-                raise ValueError(
-                    "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls: "
-                    "allowed: below 1"
-                )
-            if optimizer.momentum_decay is not None:
-                raise ValueError(
-                    "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know; "
-                    "allowed: null"
-                )
+        if optimizer.momentum_decay is not None:
+            raise ValueError(
+                "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know; allowed: "
+                "null"
+            )
         return self
 
     def check(self, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
@@ -238,13 +230,11 @@ class Plan(Strict):
         return [int(share * left) for share in self.shares(groups)]
 
     def measured_to_choose(self, groups: int) -> int:
-        """Held-out images that go forwards for what is chosen by them."""
-        given = self.allocation.rounds if isinstance(self.allocation, ByGain) else 0
-        # Every group before its training and after its first share; base and model at the end.
-        times = 2 * bool(given) + 2 * self.keep_base
-        if given and self.keep_base:
-            times -= 1  # of the base, which is what the group's training began with
-        return (self.holdout_images or 0) * (groups * times + given)
+        """Held-out images that go forwards for budgets that are settled by them."""
+        if not isinstance(self.allocation, ByGain):
+            return 0
+        # Every group before its training and after its first share, and one in each round.
+        return (self.holdout_images or 0) * (2 * groups + self.allocation.rounds)
 
 
 #: Of what an expert has learned: beyond, float32 would overflow long after everything is trained.
