@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from one_line import refusal
 
 from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
@@ -148,8 +147,3 @@ def test_changes_are_relative():
 
 def test_what_has_no_scatter_is_certain():
     assert [two_sided(Estimate(one, 0, 4)) for one in (-1, 0)] == [0, 1]
-
-
-def test_no_comparison_and_no_delta_are_refused():
-    assert "0 comparisons with δ = 1" in refusal(judge, [], 1)
-    assert "δ above 0" in refusal(judge, [Estimate(0, 1, 4)], 0)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.timesteps.information import InfoNoiseSampler, information, onset
 from unequal.timesteps.partition import equal_log_snr
 
@@ -58,9 +57,3 @@ def test_timesteps_are_uniform_until_it_is_warm():
     np.testing.assert_array_equal(one.importance(), np.ones(1000))
     one.learn(np.array([5]), np.array([np.nan]))  # an image all the same, of which nothing is known
     assert one.probabilities.max() > 0.0015
-
-
-@pytest.mark.parametrize("changed", [{"warmup_images": 0}, {"uniform_share": 1.0}])
-def test_samplers_that_cannot_be_are_refused(changed):
-    with pytest.raises(UserError, match=r"^\d+ images of warm-up with a uniform share of \d\.0; allowed: from 1, in"):
-        sampler(**changed)

@@ -109,9 +109,7 @@ def test_bins_are_drawn_by_their_length_and_the_root_of_their_moment(uniform_sha
     [
         (lambda: LossHistory(10, 0, 0.1), "a history of 0, a uniform share of 0.1; allowed"),
         (lambda: LossHistory(10, 3, 1.5), "a history of 3, a uniform share of 1.5; allowed"),
-        (lambda: BinMoments(BINS, 1.0), "a memory of 1.0; allowed"),
         (lambda: Patience(0, 1), "0 stages with a patience of 1 images; allowed"),
-        (lambda: BinLosses(BINS, 0), "a half-life of 0 losses; allowed: from 1"),
     ],
 )
 def test_what_cannot_learn_is_refused(make, complaint):

@@ -230,7 +230,6 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share():
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (lambda: of_length(np.full((T, 2), np.inf), T), "the loss profile holds inf at t = 0; losses are finite"),
         (lambda: normalised(np.zeros(T)), "timestep weights must be finite, not negative and not all 0"),
-        (lambda: AdaptiveSampler(SLOTS, **ALLOCATION | {"uniform_share": 0.0}), "3 images a bin every 100 with a uni"),
         (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
     ],
 )

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.stats import chi2
 from scipy.stats import t as student_t
 
-from unequal.errors import UserError
 from unequal.statistics.estimates import contrast
 from unequal.statistics.verdicts import LEVEL
 
@@ -31,8 +30,6 @@ class Design(NamedTuple):
 
 def upper_deviation(deviation: float, freedom: int) -> float:
     """The 80 % upper bound s_u of a pilot's standard deviation: s·√(ν/χ²_{0.2,ν}); 2.1·s at ν = 2, 1.4·s at 6."""
-    if freedom < 1 or deviation < 0:
-        raise UserError(f"a standard deviation of {deviation} with {freedom} degrees of freedom bounds nothing")
     return float(deviation * np.sqrt(freedom / chi2.ppf(1 - POWER, freedom)))
 
 
@@ -48,8 +45,6 @@ def visible_effect(plan: Design, deviation: float) -> float:
 @cache
 def unit_effect(plan: Design) -> float:
     """The visible effect for trainings of standard deviation 1, to a per cent."""
-    if plan.arms < 2 or plan.blocks < 2 or plan.comparisons < 1:
-        raise UserError(f"{plan}: allowed: two arms, two blocks and one comparison or more")
     differences, errors = null_studies(plan)
     threshold = student_t.ppf(1 - LEVEL / 2 / plan.comparisons, plan.freedom)
     # Found where |d + effect| exceeds the threshold: at a rising effect, the share of d above threshold·error − effect.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from unequal.errors import UserError
 from unequal.statistics.estimates import Estimate
 
 NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable here", "the same", "better", "worse", "undecided"
@@ -49,12 +48,7 @@ def judge(
         visible: the smallest effect that the study shows of each of them in four of five cases, by the scatter that
             its plan names, in ln(endpoint); none: every difference is judged.
         needed: the effect that has to be visible, or a smaller one than is visible is not judged; None: δ.
-
-    Raises:
-        UserError: no comparison, or δ not above 0.
     """
-    if not estimates or not delta > 0:
-        raise UserError(f"{len(estimates)} comparisons with δ = {delta}; allowed: one or more, and δ above 0")
     different = holm([two_sided(one) for one in estimates])
     same = holm([equivalence(one, delta) for one in estimates])
     bounds, asked = visible or [0.0] * len(estimates), needed or delta

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from unequal.errors import UserError
 from unequal.timesteps.draws import Independent
 from unequal.timesteps.learning import BinLosses
 from unequal.timesteps.partition import Partition
@@ -48,7 +47,7 @@ class InfoNoiseSampler(TimestepSampler):
         bins: of the timesteps, in which losses are averaged.
         half_life: further losses of its bin after which a loss counts half.
         warmup_images: images trained on with uniform timesteps at first.
-        uniform_share: of uniform timesteps in the mix.
+        uniform_share: of uniform timesteps in the mix, in [0, 1).
         onset: c; None: by the losses, see `onset`.
     """
 
@@ -65,10 +64,6 @@ class InfoNoiseSampler(TimestepSampler):
         onset: float | None = None,
         draw: Independent = INDEPENDENT,
     ) -> None:
-        if warmup_images < 1 or not 0 <= uniform_share < 1:
-            raise UserError(
-                f"{warmup_images} images of warm-up with a uniform share of {uniform_share}; allowed: from 1, in [0, 1)"
-            )
         super().__init__(uniform(len(log_snr)), draw=draw)
         self.log_snr, self.means, self.warmup_images = log_snr, BinLosses(bins, half_life), warmup_images
         self.uniform_share, self.onset = uniform_share, onset

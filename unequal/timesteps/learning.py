@@ -93,8 +93,6 @@ class BinMoments:
     """
 
     def __init__(self, bins: Partition, memory: float) -> None:
-        if not 0 <= memory < 1:
-            raise UserError(f"a memory of {memory}; allowed: in [0, 1)")
         self.bins = bins
         self.memory = memory
         self.moments: np.ndarray | None = None
@@ -138,8 +136,6 @@ class BinLosses:
     """
 
     def __init__(self, bins: Partition, half_life: int) -> None:
-        if half_life < 1:
-            raise UserError(f"a half-life of {half_life} losses; allowed: from 1")
         self.bins, self.half_life = bins, half_life
         self.images, self.counts, self.sums = 0, np.zeros(len(bins)), np.zeros(len(bins))
 

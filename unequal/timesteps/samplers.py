@@ -216,11 +216,6 @@ class AdaptiveSampler(TimestepSampler):
         uniform_share: float,
         draw: Independent = LOW_DISCREPANCY,
     ) -> None:
-        if refresh_images < 1 or images_per_bin < 1 or not 0 < uniform_share <= 1:
-            raise UserError(
-                f"{images_per_bin} images a bin every {refresh_images} with a uniform share of {uniform_share}; "
-                "allowed: from 1, from 1, above 0 and at most 1"
-            )
         self.moments = BinMoments(bins, memory)
         self.uniform_share = uniform_share
         super().__init__(self.moments.probabilities(uniform_share), True, draw)
