@@ -107,8 +107,8 @@ def without(name: str) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
     ("changes", "spoil", "said"),
     [
         ({"width": 32}, dict, "has positions [16, 16], tokens and width; the settings make [16, 32]"),
-        ({"depth": 1}, dict, "has 'blocks.1.adaLN_modulation.1.bias', for which the network of the settings has no"),
-        ({"condition": class_labels(5)}, dict, "of shape [6, 16], where the settings make [5, 16]"),
+        ({"depth": 1}, dict, "has 'blocks.1.adaLN_modulation.1.bias', for which the network has no"),
+        ({"condition": class_labels(5)}, dict, "of shape [6, 16], where the network needs [5, 16]"),
         ({}, lambda one: one | {"pos_embed": one["pos_embed"] + 0.1}, "has other positions than sines and cosines"),
         ({}, lambda state: state | {"blocks.0.mlp.fc1.bias": torch.full((64,), torch.nan)}, "holds NaN or infinite"),
     ],

@@ -215,7 +215,7 @@ def refused(path: Path, **flags: Any) -> str:
 @pytest.mark.parametrize(
     ("arguments", "flags", "said"),
     [
-        ({"multiples": (2, 2)}, {}, "has 'conv_in.weight' of shape [32, 3, 3, 3], where UNet2DModel needs [64, 3, 3"),
+        ({"multiples": (2, 2)}, {}, "has 'conv_in.weight' of shape [32, 3, 3, 3], where the network needs [64, 3"),
         ({"multiples": (1, 1, 1, 1, 1, 1), "attended": (), "layers": 1}, {}, "halves images 5 times, which those of"),
         ({}, {"num_head_channels": 24}, "channels, which heads of 24 do not divide"),
         ({}, {"num_heads": 3}, "of 64 channels, which 3 heads do not divide"),
@@ -230,11 +230,11 @@ def test_more_or_less_than_the_architecture(tmp_path):
     state = torch.load(path)
     for change, said in (
         ({"input_blocks.1.0.h_upd.weight": torch.ones(1)}, "holds 'input_blocks.1.0.h_upd.weight', for which"),
-        ({"out.2.bias": torch.ones(5)}, "has 'conv_out.bias' of shape [5], where UNet2DModel needs [6]"),
+        ({"out.2.bias": torch.ones(5)}, "has 'conv_out.bias' of shape [5], where the network needs [6]"),
         ({"input_blocks.1.0.in_layers.0.weight": None}, "for which UNet2DModel has no place"),
         ({"middle_block.1.qkv.bias": None}, "lacks 'middle_block.1.qkv.bias'"),
         ({"middle_block.1.qkv.bias": torch.ones(80)}, "with 80 rows; needed are 64 each for q, k and v"),
-        ({"time_embed.2.weight": None}, "lacks what UNet2DModel calls 'time_embedding.linear_2.weight'"),
+        ({"time_embed.2.weight": None}, "lacks 'time_embedding.linear_2.weight'"),
         ({"output_blocks.2.2.conv.weight": None}, "for which UNet2DModel has no place"),
         ({"output_blocks.0.0.in_layers.2.weight": None}, "holds no U-Net of improved-diffusion or guided-diffusion"),
     ):

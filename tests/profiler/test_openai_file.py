@@ -91,10 +91,10 @@ def test_unknown_flags_are_refused(flags, said):
     [
         ("ema.pt", None, "ema.pt: needs --flags"),
         ("ema.pt", "--image_size 9", "cannot be"),
-        ("ema.pt", "--image_size eight", "--image_size eight; allowed: a whole number"),
+        ("ema.pt", "--image_size eight", "--image_size eight: Input should be a valid integer"),
         ("ema.pt", "--num_heads 5", "which 5 heads do not divide"),
-        ("ema.pt", "--noise_schedule square", "allowed: linear, cosine"),
-        ("ema.pt", "--predict_xstart yes", "--predict_xstart yes; allowed: True, False"),
+        ("ema.pt", "--noise_schedule square", "Input should be 'linear' or 'cosine'"),
+        ("ema.pt", "--predict_xstart perhaps", "--predict_xstart perhaps: Input should be a valid boolean"),
         ("ema.pt", "--diffusion_steps 4000 --rescale_timesteps True", "allowed: 1000, or False"),
         ("none.pt", "--image_size 8", "none.pt: no such file"),
         ("whole.pt", "--image_size 8", "holds more than tensors"),

@@ -30,6 +30,18 @@ def check_finite(weights: Mapping[str, Tensor], place: str) -> None:
             raise UserError(f"{place}: weight '{name}' holds NaN or infinite values; allowed: finite ones")
 
 
+def check_shapes(weights: State, net: nn.Module, place: str) -> None:
+    """Raise UserError at the first weight that is missing, too many, or of another shape than a network's."""
+    expected = net.state_dict()
+    for name, tensor in expected.items():
+        if name not in weights:
+            raise UserError(f"{place} lacks '{name}', which the network has")
+        if (has := weights[name].shape) != tensor.shape:
+            raise UserError(f"{place} has '{name}' of shape {list(has)}, where the network needs {list(tensor.shape)}")
+    if further := sorted(set(weights) - set(expected)):
+        raise UserError(f"{place} has '{further[0]}', for which the network has no place")
+
+
 def read_state(path: Path) -> State:
     """The tensors of a file by name, in float32. Nothing but tensors is unpickled. Raises UserError."""
     if not path.is_file():

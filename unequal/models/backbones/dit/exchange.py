@@ -21,7 +21,7 @@ from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
 from unequal.models.backbones.schedulers import check_beside, on_hub_or_here, write_flow
 from unequal.models.foreign import find_network
 from unequal.models.spec import ModelSpec
-from unequal.models.weights import State, check_finite, read_state
+from unequal.models.weights import State, check_finite, check_shapes, read_state
 from unequal.settings.condition import DroppedLabels
 from unequal.settings.network import DiT
 from unequal.settings.schedule import FlowSchedule
@@ -184,19 +184,6 @@ def names(config: DiTConfig) -> Iterator[tuple[str, str]]:
         for kind in ("weight", "bias"):
             if not (ours.startswith("y_embedder") and (kind == "bias" or config.classes is None)):
                 yield f"{ours}.{kind}", f"{name}.{kind}"
-
-
-def check_shapes(state: State, net: DiffusionTransformer, place: str) -> None:
-    """Raise UserError at the first weight that is missing, too many, or of another shape than the settings make."""
-    expected = net.state_dict()
-    for name, tensor in expected.items():
-        if name not in state:
-            raise UserError(f"{place} lacks '{name}', which the network of the settings has")
-        if state[name].shape != tensor.shape:
-            has, needed = list(state[name].shape), list(tensor.shape)
-            raise UserError(f"{place} has '{name}' of shape {has}, where the settings make {needed}")
-    if further := sorted(set(state) - set(expected)):
-        raise UserError(f"{place} has '{further[0]}', for which the network of the settings has no place")
 
 
 def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None) -> None:

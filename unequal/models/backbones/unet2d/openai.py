@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.backbones.unet2d.backbone import UNet2DModel, give_heads
-from unequal.models.weights import State, read_state
+from unequal.models.weights import State, check_shapes, read_state
 from unequal.settings.network import OpenAIFlags
 
 #: Of every GroupNorm.
@@ -56,9 +56,9 @@ def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float)
         with torch.device("meta"):
             net = architecture.network(image_size, flags, dropout)
         weights = translated(state, architecture, flags)
-        check_shapes(weights, net)
     except UserError as error:
         raise UserError(f"network.pretrained: '{path}' {error}") from None
+    check_shapes(weights, net, f"network.pretrained: '{path}'")
     net.to_empty(device="cpu").load_state_dict(weights)
     return net.eval()
 
@@ -262,17 +262,3 @@ def head_width(channels: int, flags: OpenAIFlags) -> int:
         which = f"{heads} heads" if heads else f"heads of {width}"
         raise UserError(f"has attention of {channels} channels, which {which} do not divide")
     return channels // heads if heads else width or channels
-
-
-def check_shapes(weights: State, net: UNet2DModel) -> None:
-    """Raise UserError where a weight is missing or has another shape than the architecture's."""
-    expected = net.state_dict()
-    for name, tensor in expected.items():
-        if name not in weights:
-            raise UserError(f"lacks what UNet2DModel calls '{name}'")
-        if weights[name].shape != tensor.shape:
-            raise UserError(
-                f"has '{name}' of shape {list(weights[name].shape)}, where UNet2DModel needs {list(tensor.shape)}"
-            )
-    if further := sorted(set(weights) - set(expected)):
-        raise UserError(f"has a part '{further[0]}', which UNet2DModel has not")
