@@ -171,7 +171,7 @@ def measured_runs(
         raise UserError(f"study.images: {chosen.images}; allowed: at most the {len(data.holdout)} held-out images")
     originals, ids = tensor_of(data.holdout[: chosen.images]), range(chosen.images)
     ranges = chosen.of(model.schedule.timesteps)
-    held_out = data.holdout_labels if condition.takes_labels_of_images else None
+    held_out = data.labels_of("holdout") if condition.takes_labels_of_images else None
     labels = None if held_out is None else held_out[: chosen.images]
     truth = to_model_range(originals).to(model.device)
     error = noise_of(truth.shape[1:], ids, seed, Stream.PROFILE_NOISE, device=model.device)

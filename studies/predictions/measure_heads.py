@@ -70,7 +70,7 @@ class Settings(StageSettings):
 
 def products_of(run: Run, settings: Settings, data: PreparedData, denoiser: Denoiser, seed: int) -> np.ndarray:
     """Mean products of the heads' ε-errors by the draws of all endpoints of the block, [T, 3, 3]."""
-    images, labels, profile = tensor_of(data.holdout_report), data.holdout_report_labels, settings.profile
+    images, labels, profile = tensor_of(data.holdout_report), data.labels_of("holdout_report"), settings.profile
     draws = Draws.of(images, denoiser.schedule.timesteps, profile.images, seed, run.device, labels)
     chunks = Chunks(run.work / "products")
     products = head_products(denoiser, draws, profile.batch_size, run.runtime.progress, chunks).mean(1)

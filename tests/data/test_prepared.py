@@ -42,16 +42,16 @@ def test_arrays_are_mapped_and_read_only(folder):
 
 def test_parts_make_the_whole(folder):
     data = PreparedData.open(folder)
-    labels = data.holdout_labels
+    labels = data.labels_of("holdout")
     assert labels is not None and [len(data.train), len(labels)] == [15, 5]
     assert np.array_equal(np.concatenate([data.train, data.holdout]), data.images)
-    assert np.array_equal(np.concatenate([data.train_labels, labels]), data.labels)
+    assert np.array_equal(np.concatenate([data.labels_of("train"), labels]), data.labels)
     assert np.array_equal(data.holdout_choice, data.holdout[[0, 2, 4]])
     assert np.array_equal(data.holdout_report, data.holdout[[1, 3]])
-    assert torch.equal(data.holdout_choice_labels, labels[[0, 2, 4]])
-    assert torch.equal(data.holdout_report_labels, labels[[1, 3]])
+    assert torch.equal(data.labels_of("holdout_choice"), labels[[0, 2, 4]])
+    assert torch.equal(data.labels_of("holdout_report"), labels[[1, 3]])
     bare = replace(data, labels=None)
-    assert bare.train_labels is bare.holdout_labels is bare.holdout_choice_labels is bare.holdout_report_labels is None
+    assert {bare.labels_of(part) for part in ("train", "holdout", "holdout_choice")} == {None}
 
 
 def cut_to(kept: int) -> Callable[[Path], object]:

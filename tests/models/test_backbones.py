@@ -108,7 +108,7 @@ def test_a_second_backbone_goes_all_the_way(condition, tmp_path, runtime, prepar
     assert count_cost(net).macs == record.macs == 64 * (first + last)
 
     denoiser, _ = load_denoiser(base, torch.device("cpu"))
-    draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, torch.device("cpu"), prepared.holdout_labels)
+    draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, torch.device("cpu"), prepared.labels_of("holdout"))
     losses = profile(denoiser, draws, 100).epsilon
     assert losses.shape == (50, 4)
     # What was learned: far from the data, x0 is known better than by guessing noise.
@@ -116,7 +116,7 @@ def test_a_second_backbone_goes_all_the_way(condition, tmp_path, runtime, prepar
 
     given: dict[str, Any] = {"seed": 1, "originals": tensor_of(prepared.holdout)}
     if condition.takes_labels_of_images:
-        given["labels"] = prepared.holdout_labels
+        given["labels"] = prepared.labels_of("holdout")
     images = Ensemble.load(base).sample(3, [40, 20, 5], **given)
     assert images.shape == (3, 1, 8, 8)
     assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], batch_size=2, **given))

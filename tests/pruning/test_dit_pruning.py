@@ -95,7 +95,7 @@ def test_a_transformer_with_labels_is_pruned_on_a_flow_as_well(tiny_dit, make_ta
     facts = {"prediction": "velocity", "schedule": "flow", "condition": condition}
     target = make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts)
     anatomy = Anatomy(target.net)
-    order = ranked(method, replace(target, labels=prepared.train_labels), anatomy)
+    order = ranked(method, replace(target, labels=prepared.labels_of("train")), anatomy)
     pruned = fit_to_limit(anatomy, order, target.limit_macs)
     assert 0.25 * count_cost(target.net).macs < pruned.cost.macs <= target.limit_macs
     x, t, y = torch.randn(2, 1, 8, 8), torch.tensor([3, 40]), torch.tensor([0, 1])

@@ -149,7 +149,7 @@ def test_only_large_sets_are_shuffled_in_windows():
 
 def labelled_source(prepared: PreparedData, seed: int = 3, batch_size: int = 200) -> BatchSource:
     images, sampler = tensor_of(prepared.train), TimestepSampler(uniform(50))
-    return BatchSource(images, batch_size, sampler, seed, True, torch.device("cpu"), labels=prepared.train_labels)
+    return BatchSource(images, batch_size, sampler, seed, True, torch.device("cpu"), labels=prepared.labels_of("train"))
 
 
 def test_a_share_of_the_labels_becomes_the_null_class_and_nothing_else_changes(prepared):

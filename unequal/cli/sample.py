@@ -81,7 +81,7 @@ class PictureRequest:
         if self.label is not None:
             labels = torch.tensor([self.label])
         elif data is not None and spec.condition.takes_labels_of_images:
-            labels = data.holdout_labels
+            labels = data.labels_of("holdout")
         options: SamplingOptions = {
             "seed": self.seed,
             "eta": sampling.eta,

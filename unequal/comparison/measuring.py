@@ -106,9 +106,10 @@ class Measuring:
     def errors(self, experts: Ensemble, name: str) -> Errors:
         """Errors on held-out draws."""
         chosen, data = self.settings.profile, self.data
-        images, labels = tensor_of(data.holdout_report), data.holdout_report_labels
         if self.half == "choice":
-            images, labels = tensor_of(data.holdout_choice), data.holdout_choice_labels
+            images, labels = tensor_of(data.holdout_choice), data.labels_of("holdout_choice")
+        else:
+            images, labels = tensor_of(data.holdout_report), data.labels_of("holdout_report")
         timesteps, device = experts.schedule.timesteps, self.workspace.device
         draws = Draws.of(images, timesteps, chosen.images, torch_seed(self.settings.seed, self.block), device, labels)
         chunks = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")

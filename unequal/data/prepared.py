@@ -22,6 +22,8 @@ IMAGES = "images.npy"
 LABELS = "labels.npy"
 FACTS = "facts.json"
 REMEDY = "prepare the data again"
+#: Half of a part → its images: one half selects, the other one reports.
+HALVES = {"": slice(None), "choice": slice(0, None, 2), "report": slice(1, None, 2)}
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 Triple = Annotated[list[int], Field(min_length=3, max_length=3)]
 
@@ -140,38 +142,19 @@ class PreparedData:
     @property
     def holdout_choice(self) -> np.ndarray:
         """Every other held-out image: for what is chosen by held-out images, a budget or a rate."""
-        return self.holdout[::2]
+        return self.holdout[HALVES["choice"]]
 
     @property
     def holdout_report(self) -> np.ndarray:
         """The other held-out images, which select nothing: for reported figures."""
-        return self.holdout[1::2]
+        return self.holdout[HALVES["report"]]
 
-    @property
-    def train_labels(self) -> Tensor | None:
-        """The training images' labels, [n_train], where there are any."""
-        return self.labels_of("train")
-
-    @property
-    def holdout_labels(self) -> Tensor | None:
-        """The held-out images' labels, [n − n_train], where there are any."""
-        return self.labels_of("holdout")
-
-    @property
-    def holdout_choice_labels(self) -> Tensor | None:
-        """Labels of `holdout_choice`, where there are any."""
-        labels = self.holdout_labels
-        return None if labels is None else labels[::2]
-
-    @property
-    def holdout_report_labels(self) -> Tensor | None:
-        """Labels of `holdout_report`, where there are any."""
-        labels = self.holdout_labels
-        return None if labels is None else labels[1::2]
-
-    def labels_of(self, split: str) -> Tensor | None:
-        """Labels of `train` or `holdout`, int64, where there are any."""
-        return None if self.labels is None else tensor_of(self.labels[slice(*self.facts["split"][split])])
+    def labels_of(self, part: str) -> Tensor | None:
+        """Labels of `train`, `holdout`, `holdout_choice` or `holdout_report`, int64, where there are any."""
+        if self.labels is None:
+            return None
+        split, _, half = part.partition("_")
+        return tensor_of(self.labels[slice(*self.facts["split"][split])][HALVES[half]])
 
 
 def mapped_labels(path: Path, count: int, classes: int) -> np.ndarray:

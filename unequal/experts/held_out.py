@@ -57,7 +57,7 @@ class HeldOut:
         images = data.holdout_choice if half == CHOICE else data.holdout_report
         if not len(images):
             raise UserError(f"data.holdout: {len(data.holdout)} held-out images; two halves need two or more")
-        labels = data.holdout_choice_labels if half == CHOICE else data.holdout_report_labels
+        labels = data.labels_of("holdout_choice" if half == CHOICE else "holdout_report")
         return cls(tensor_of(images), labels, count, spec, torch_seed(seed, Stream.MEASURED, half, count), device)
 
     @cached_property

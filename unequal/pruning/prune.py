@@ -75,7 +75,7 @@ class PruningJob:
             group=group,
             groups=groups,
             seed=seed,
-            labels=data.train_labels,
+            labels=data.labels_of("train"),
         )
 
     @property

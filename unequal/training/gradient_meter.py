@@ -101,7 +101,7 @@ def affinity_of(
         single_images=FOLDS,
         mean_images=chosen.images,
         seed=seed,
-        labels=data.train_labels,
+        labels=data.labels_of("train"),
     )
 
     def cosines() -> np.ndarray:

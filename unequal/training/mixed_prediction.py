@@ -47,7 +47,7 @@ def with_three_heads(
     table = spec.noise_schedule().to(device)
     objective = mixed_objective(job.recipe, mixing, table)
     images, key = tensor_of(job.data.holdout_choice), torch_seed(job.seed, Stream.HEADS)
-    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_choice_labels)
+    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.labels_of("holdout_choice"))
     combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
     return replace(job, objective=conditioned(objective, spec.condition), heads=combine)
 

@@ -125,7 +125,9 @@ def condition_of(spec: ModelSpec, data: PreparedData) -> Tensor | None:
 
     Labels that do not belong to an image are drawn, as for samples.
     """
-    images, labels = (data.holdout, data.holdout_labels) if len(data.holdout) else (data.train, data.train_labels)
+    images, labels = data.holdout, data.labels_of("holdout")
+    if not len(images):
+        images, labels = data.train, data.labels_of("train")
     index, belong = torch.arange(COUNT) % len(images), spec.condition.takes_labels_of_images
     known = to_model_range(tensor_of(images)[index])
     return spec.condition.of_samples(

@@ -242,7 +242,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         window=window,
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=images.is_cpu and (workspace.device.type == "cuda" or window is not None),
-        labels=None if (labels := job.data.train_labels) is None else labels.to(images.device),
+        labels=None if (labels := job.data.labels_of("train")) is None else labels.to(images.device),
     )
     return withholding(source, start.spec.condition)
 
