@@ -22,7 +22,6 @@ class Way(Strict):
 
     @property
     def name(self) -> str:
-        """Name in files and tables."""
         return f"{self.solver}_{self.spacing}"
 
     def sampling(self, common: Sampling, calls: int) -> Sampling:

@@ -55,7 +55,6 @@ class Heads:
 
     @property
     def starts(self) -> list[int]:
-        """The first timestep of each bin of the winners."""
         return list(self.blocks[0]["wins"]["starts"])
 
     def curve(self, head: int) -> np.ndarray:

@@ -163,7 +163,6 @@ class FolderImages:
         return len(self.files)
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """uint8 [C, H, W]."""
         pixels, steps = self.decoded(index)
         self.converted.update(steps)
         return pixels
@@ -298,7 +297,6 @@ class ArrayImages:
         return len(self.pixels)
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """uint8 [C, H, W]."""
         with readable(self.path):
             pixels = self.pixels[index]
             picture = Image.fromarray(pixels[..., 0] if self.data.channels == 1 else pixels)

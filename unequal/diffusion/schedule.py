@@ -76,7 +76,6 @@ class NoiseSchedule:
 
     @property
     def timesteps(self) -> int:
-        """T."""
         return len(self.alpha)
 
     @property

@@ -52,7 +52,6 @@ class Trace:
         return (before.error - after.error) / (after.images - before.images)
 
     def of(self, group: int) -> list[Point]:
-        """Points of a group, in their order."""
         return [one for one in self.points if one.group == group]
 
 

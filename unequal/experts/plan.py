@@ -147,7 +147,6 @@ class Part:
 
     @property
     def model(self) -> Path:
-        """Folder of the group's model."""
         return self.workspace.work / MODEL
 
     def figures(self, images: int) -> dict[str, Any]:
@@ -163,7 +162,6 @@ class Part:
 
     @property
     def points(self) -> list[Point]:
-        """Measurements of the group by which budgets were settled."""
         return self.trace.of(self.group.group)
 
     @cached_property
@@ -216,7 +214,6 @@ class Part:
         return self.held_out(CHOICE).error(net, self.group.range), seconds
 
     def held_out(self, half: int) -> HeldOut:
-        """The draws of a half of the held-out images."""
         count = self.asked.plan.holdout_images
         assert count is not None  # as the settings see to
         return HeldOut.of(

@@ -53,7 +53,6 @@ class Autoencoder:
 
     @property
     def device(self) -> torch.device:
-        """Device of the autoencoder."""
         return next(self.net.parameters()).device
 
     @torch.no_grad()

@@ -46,7 +46,6 @@ class PendingLosses:
     arrived: "torch.cuda.Event | None" = None
 
     def arrived_losses(self) -> np.ndarray:
-        """The losses, once they have arrived."""
         if self.arrived is not None:
             self.arrived.synchronize()
         return self.losses.double().numpy()
@@ -78,7 +77,6 @@ class LossQueue:
         return [[one.draw, one.timesteps.tolist(), one.arrived_losses().tolist()] for one in self.pending]
 
     def load(self, state: Sequence[Sequence[Any]]) -> None:
-        """Go on from a saved state."""
         self.pending = deque(
             PendingLosses(draw, np.array(t), torch.tensor(losses, dtype=torch.float64)) for draw, t, losses in state
         )

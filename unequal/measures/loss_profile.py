@@ -46,7 +46,6 @@ class LossProfile:
 
     @property
     def largest_over_smallest(self) -> float:
-        """Ratio of the largest mean loss to the smallest."""
         return float(self.mean.max() / self.mean.min())
 
 
@@ -157,7 +156,6 @@ class Endpoint:
         return relative_change(self.weighted(before), self.weighted(after))
 
     def weighted(self, errors: Errors) -> np.ndarray:
-        """Errors times their weights, [T, n]."""
         table: np.ndarray = checked(getattr(errors, self.error))
         if len(table) != len(self.weights):
             raise UserError(f"errors of {len(table)} timesteps have no mean by a schedule of {len(self.weights)}")

@@ -100,12 +100,10 @@ class Validated:
 
     @property
     def loss(self) -> float:
-        """The mean of the strata's means."""
         return float(self.strata.mean.mean())
 
     @property
     def stderr(self) -> float:
-        """Standard error of the loss over draws."""
         return float(np.sqrt(np.square(self.strata.stderr).sum()) / len(self.errors))
 
     def change_from(self, before: "Validated") -> tuple[float, float]:
@@ -199,7 +197,6 @@ class Validation:
         return errors
 
     def validated(self, errors: Tensor) -> Validated:
-        """Result for the errors [n] of all images."""
         return Validated(errors.double().cpu().numpy().reshape(-1, self.points.strata).T)
 
 

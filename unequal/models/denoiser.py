@@ -170,7 +170,6 @@ class Denoiser:
         return to_epsilon(x0, x_t, *self.schedule.at(timesteps, x_t)), x0
 
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """The predicted noise, [B, C, H, W]."""
         return self.epsilon_and_x0(x_t, timesteps)[0]
 
 

@@ -82,7 +82,6 @@ class ModelRecord(Strict):
 
     @property
     def timesteps(self) -> TimestepSet:
-        """The timesteps that it is meant for."""
         return timesteps_of(self.first, self.last, self.stride)
 
     @property
@@ -96,7 +95,6 @@ class ModelRecord(Strict):
         return self.inherited_flops + self.training_flops
 
     def changed(self, **changes: Any) -> Self:
-        """Copy of the record with these fields changed."""
         return type(self)(**(dict(self) | changes))
 
 

@@ -23,13 +23,11 @@ class Space(Strict):
 
     @classmethod
     def of(cls, data: PreparedData) -> Self:
-        """The space of a prepared data set."""
         channels, size, _ = data.images.shape[1:]
         return cls(channels=channels, size=size, autoencoder=data.facts["autoencoder"])
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """[C, H, W]."""
         return self.channels, self.size, self.size
 
 
@@ -86,7 +84,6 @@ class ModelSpec(Strict):
 
     @property
     def timesteps(self) -> int:
-        """T."""
         return self.schedule.timesteps
 
     @property
@@ -97,10 +94,8 @@ class ModelSpec(Strict):
 
     @property
     def input_channels(self) -> int:
-        """Channels that the network sees."""
         return self.condition.input_channels(self.space.channels)
 
     @property
     def output_channels(self) -> int:
-        """Channels that the network gives."""
         return self.space.channels * (2 if self.variance == "learned" else len(self.heads))

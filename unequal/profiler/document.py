@@ -51,7 +51,6 @@ class Shifted(Strict):
     shift: PositiveFloat = Field(description="k of k·s/(1 + (k − 1)·s); 1: none")
 
     def tables(self) -> NoiseSchedule:
-        """The schedule."""
         return Flow(self.timesteps, self.shift)
 
 
@@ -117,7 +116,6 @@ class Timesteps(Strict):
 
     @property
     def noise_schedule(self) -> NoiseSchedule:
-        """The model's schedule."""
         return self.schedule.tables()
 
     @property
@@ -135,7 +133,6 @@ class Timesteps(Strict):
         return np.asarray(np.exp(np.interp(-log_snr, measured, np.log(values))))
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
         write_json(path, self.model_dump(mode="json"))
 
     @classmethod

@@ -59,7 +59,6 @@ class Strata:
         return np.unique(self.index)
 
     def batches(self, size: int, share: range) -> Iterator[Share]:
-        """The draws of a share of all K·n, timestep by timestep, in batches."""
         count = self.index.shape[1]
         for start in range(share.start, share.stop, size):
             flat = np.arange(start, min(start + size, share.stop))

@@ -95,7 +95,6 @@ class MeasuredModel:
     lora: Path | None = None
 
     def predictor(self, config: ProfileConfig) -> EpsilonPredictor:
-        """Its network on the device."""
         net = self.family.network(config.device, PRECISIONS[config.precision])
         if self.lora is not None:
             self.family.adapt(net, self.lora)
@@ -103,7 +102,6 @@ class MeasuredModel:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts that its losses depend on."""
         lora = None if self.lora is None else content_hash(self.lora)
         return {"pipeline": self.family.pipeline.fingerprint(), "lora": lora}
 

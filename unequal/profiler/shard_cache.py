@@ -47,7 +47,6 @@ class ShardCache:
         return all(len(tensor) == len(images) for tensor in saved.tensors.values())
 
     def images_of(self, shard: int) -> list[int]:
-        """Numbers of the images of a file."""
         numbers: list[int] = self.numbers[shard * SHARD : (shard + 1) * SHARD].tolist()
         return numbers
 
@@ -75,7 +74,6 @@ class ShardCache:
         return {name: opened.get_slice(name)[at : at + 1] for name in opened.keys()}  # noqa: SIM118
 
     def opened(self, shard: int) -> safe_open:
-        """A file, memory-mapped."""
         if shard not in self._open:
             try:
                 self._open[shard] = safe_open(self.file(shard), framework="pt")
@@ -86,5 +84,4 @@ class ShardCache:
         return self._open[shard]
 
     def file(self, shard: int) -> Path:
-        """Path of a file."""
         return self.folder / f"{shard}.safetensors"

@@ -75,7 +75,6 @@ class Bank:
         return min(self.candidates, key=lambda one: one.loss)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The candidates as rows of a table."""
         return [row_of(one) for one in self.candidates]
 
 
@@ -137,7 +136,6 @@ class TpeProposer:
         self.blocks, self.count, self.seed = list(blocks), count, seed
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """The schemes of a round."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -48,7 +48,6 @@ class Evaluator:
     runtime: "Runtime"
 
     def prune(self, scheme: Scheme) -> PrunedNetwork:
-        """The target's network, pruned by a scheme that is scaled to the limit."""
         return fit_to_limit(self.anatomy, scaled_order(self.ranking, scheme), self.target.limit_macs)
 
     def fresh_loss(self, scheme: Scheme, work: Path) -> float:
@@ -105,5 +104,4 @@ class Evaluator:
         ).run()
 
     def flops(self, macs: int) -> int:
-        """Multiply–accumulates of a trial whose network has so many."""
         return self.images * macs + (training_flops(macs, self.finetuning.images) if self.finetuning else 0)

@@ -24,7 +24,6 @@ class PrunedNetwork:
 
     @property
     def removals(self) -> list[Removal]:
-        """The record that makes it of the unpruned network again."""
         return removals_of(self.gone)
 
 

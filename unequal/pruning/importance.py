@@ -51,16 +51,13 @@ class Target:
 
     @property
     def device(self) -> torch.device:
-        """Device of the network."""
         return next(self.net.parameters()).device
 
     @property
     def images_at_once(self) -> int:
-        """Number of images that go through the network together."""
         return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
 
     def range_of(self, timesteps: Timesteps) -> TimestepSet:
-        """The group's timesteps, or all."""
         if timesteps == "group":
             return self.range
         return TimestepRange(0, self.record.spec.timesteps - 1)

@@ -190,11 +190,9 @@ class Starts:
         self.methods, self.evaluator = methods, evaluator
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """A scheme a method."""
         return [Proposal(method.method, self.scheme(method)) for method in self.methods]
 
     def scheme(self, method: settings.Importance) -> dict[str, float]:
-        """The scheme that a method's choice of units amounts to."""
         target, anatomy = self.evaluator.target, self.evaluator.anatomy
         gone = too_many(anatomy, ranked(method, target, anatomy), target.limit_macs)
         return scheme_of(gone, self.evaluator.ranking)
@@ -207,7 +205,6 @@ class Draws:
         self.evaluator, self.count = evaluator, count
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """Random schemes."""
         blocks = list(blocks_of(self.evaluator.ranking))
         generator = numpy_generator(self.evaluator.target.seed, Stream.PRUNING, *CONTROL_KEY)
         return [Proposal("random", random_scheme(blocks, generator)) for _ in range(self.count)]
@@ -239,5 +236,4 @@ class Recorded:
                 )
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """The recorded schemes of a round."""
         return [Proposal(one.proposer, one.proposed) for one in self.rounds[round_]]

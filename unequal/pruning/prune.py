@@ -80,7 +80,6 @@ class PruningJob:
 
     @property
     def limit_macs(self) -> float:
-        """Largest multiply–accumulates of one image."""
         return self.group.limit_ratio * self.base.macs
 
 

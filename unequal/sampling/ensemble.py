@@ -104,7 +104,6 @@ class Ensemble:
         return quick
 
     def of(self, timestep: int) -> Expert:
-        """The expert of a timestep."""
         return self.experts[self.routes[timestep]]
 
     def ready(self, timestep: int) -> Denoiser:
@@ -119,7 +118,6 @@ class Ensemble:
         return np.bincount(self.routes[list(timesteps)], minlength=len(self.experts)).tolist()
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
-        """Multiply–accumulates of sampling one image by predictions at these timesteps."""
         return sum(self.of(t).record.macs for t in timesteps)
 
     def parameters_per_step(self, timesteps: Sequence[int]) -> float:
@@ -274,7 +272,6 @@ class Ensemble:
         return None if found is None else found.to(self.device)
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
-        """Noise for images with these numbers, see `noise_of`."""
         return noise_of(self.record.spec.space.shape, ids, *key, device=self.device)
 
 

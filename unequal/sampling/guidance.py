@@ -48,7 +48,6 @@ class GuidedEnsemble(Ensemble):
         self.offload = ensemble.offload
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
-        """Multiply–accumulates of sampling one image at these timesteps."""
         return PASSES * super().macs_per_image(timesteps)
 
 

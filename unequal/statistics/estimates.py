@@ -35,7 +35,6 @@ class BlockModel:
 
     @property
     def blocks(self) -> int:
-        """B."""
         return self.values.shape[1]
 
     @property

@@ -24,7 +24,6 @@ class Design(NamedTuple):
 
     @property
     def freedom(self) -> int:
-        """ν = (A − 1)(B − 1)."""
         return (self.arms - 1) * (self.blocks - 1)
 
 

@@ -45,7 +45,6 @@ class Phrase:
 
     @property
     def line(self) -> str:
-        """The flags as typed."""
         return " ".join(flag if value is None else f"{flag} {shown(value)}" for flag, value in self.flags.items())
 
 

@@ -250,7 +250,6 @@ class Suggestions:
 
     @property
     def border(self) -> Border:
-        """The one that was asked for."""
         return self.borders[get_args(Halves).index(self.asked.halves)]
 
     @property

@@ -82,7 +82,6 @@ class InfoNoiseSampler(TimestepSampler):
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Compute the density from the losses so far."""
         if self.means.images < self.warmup_images:
             return
         losses, ratio = self.means.along(-self.log_snr), np.exp(-self.log_snr / 2)

@@ -40,12 +40,10 @@ class LossHistory:
 
     @property
     def warm(self) -> bool:
-        """True where every timestep has its full history."""
         return bool((self.counts >= self.losses.shape[1]).all())
 
     @property
     def probabilities(self) -> np.ndarray:
-        """p_t [T]."""
         size = np.sqrt(np.square(self.losses).mean(1))
         uniform = np.full(len(size), 1 / len(size))
         if not self.warm or size.sum() == 0:
@@ -53,11 +51,9 @@ class LossHistory:
         return self.uniform_share * uniform + (1 - self.uniform_share) * size / size.sum()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was recorded."""
         return {"losses": self.losses.tolist(), "counts": self.counts.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what was recorded."""
         self.losses, self.counts = np.array(state["losses"]), np.array(state["counts"])
 
 
@@ -119,11 +115,9 @@ class BinMoments:
         return np.repeat(mixed / self.bins.lengths, self.bins.lengths)
 
     def state_dict(self) -> dict[str, Any]:
-        """The estimate."""
         return {"moments": None if self.moments is None else self.moments.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from an estimate."""
         self.moments = None if state["moments"] is None else np.array(state["moments"])
 
 
@@ -161,11 +155,9 @@ class BinLosses:
         return np.interp(axis, places[seen], self.sums[seen] / self.counts[seen])
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was recorded."""
         return {"images": self.images, "counts": self.counts.tolist(), "sums": self.sums.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what was recorded."""
         self.images, self.counts, self.sums = state["images"], np.array(state["counts"]), np.array(state["sums"])
 
 
@@ -198,11 +190,9 @@ class Patience:
             self.stage, self.waited, self.lowest = self.stage + 1, 0, np.inf
 
     def state_dict(self) -> dict[str, Any]:
-        """The stage, and what has been seen of it."""
         lowest = None if np.isinf(self.lowest) else self.lowest
         return {"stage": self.stage, "waited": self.waited, "lowest": lowest}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on within a stage."""
         self.stage, self.waited = state["stage"], state["waited"]
         self.lowest = np.inf if state["lowest"] is None else state["lowest"]

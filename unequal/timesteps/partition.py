@@ -26,16 +26,13 @@ class TimestepRange(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of its timesteps."""
         return self.last - self.first + 1
 
     @property
     def slice(self) -> slice:
-        """Its part of a table over timesteps."""
         return slice(self.first, self.last + 1)
 
     def holds(self, timestep: int) -> bool:
-        """True where a timestep lies in it."""
         return self.first <= timestep <= self.last
 
 
@@ -48,12 +45,10 @@ class Interleaved(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of its timesteps."""
         return (self.last - self.first) // self.stride + 1
 
     @property
     def slice(self) -> slice:
-        """Its part of a table over timesteps."""
         return slice(self.first, self.last + 1, self.stride)
 
 
@@ -102,17 +97,14 @@ class Partition(tuple[TimestepRange, ...]):
 
     @property
     def timesteps(self) -> int:
-        """T."""
         return self[-1].last + 1
 
     @property
     def firsts(self) -> np.ndarray:
-        """The first timestep of each range, [K]."""
         return np.array([one.first for one in self])
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of timesteps of each range, [K]."""
         return np.array([one.length for one in self])
 
     @property

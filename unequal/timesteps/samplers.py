@@ -80,7 +80,6 @@ class TimestepSampler:
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
     def sample(self, batch_size: int, generator: np.random.Generator, images_trained: int = 0) -> TimestepBatch:
-        """Draw one batch."""
         timesteps = self.draw(batch_size, generator, self.density_at(images_trained))
         return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
 

@@ -62,23 +62,19 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the present parameters."""
         self.updates += 1
         torch._foreach_lerp_(list(self.average.values()), self.parameters, 1 - self.kept(self.updates))
 
     @torch.no_grad()
     def copy_to(self, net: nn.Module) -> None:
-        """Put the average into a network."""
         for name, value in net.named_parameters():
             value.copy_(self.average[name])
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The average by parameter name."""
         return self.average
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        """Load a saved average."""
         self.updates = updates
         for name, value in self.average.items():
             value.copy_(state[name])
@@ -99,12 +95,10 @@ class Averages:
         self.kept = {str(width): AveragedWeights(net, of_width(width)) for width in widths}
 
     def update(self) -> None:
-        """Take in the present parameters."""
         for one in (self.main, *self.kept.values()):
             one.update()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All averages, as tensors of one checkpoint."""
         return add_prefix("average.", self.main.state_dict()) | self.snapshot_tensors()
 
     def snapshot_steps(self, steps: int) -> list[int]:
@@ -120,7 +114,6 @@ class Averages:
         }
 
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        """Load saved averages."""
         self.main.load_state_dict(strip_prefix("average.", state), updates)
         for width, one in self.kept.items():
             one.load_state_dict(strip_prefix(f"width.{width}.", state), updates)

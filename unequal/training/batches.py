@@ -127,7 +127,6 @@ class BatchSource:
 
     @cached_property
     def coming(self) -> Prefetcher:
-        """Prefetcher of the coming batches."""
         return Prefetcher(self.gathered)
 
     def gathered(self, step: int, part: slice) -> Gathered:

@@ -92,7 +92,6 @@ class CheckpointWriter:
         return time.monotonic() >= self.begun + self.seconds
 
     def finish(self) -> None:
-        """Wait for all writes that have begun."""
         pending, self.pending = self.pending, []
         for one in pending:
             one.result()
@@ -191,7 +190,6 @@ class TrainingState:
         return cls.of(read_saved(folder / STATE, "make the model again"))
 
     def save(self, folder: Path) -> None:
-        """Write it into a model folder."""
         tensors = add_prefix("net.", self.weights) | add_prefix("optimizer.", self.moments)
         write_checkpoint(folder / STATE, Saved(tensors, {"optimizer": self.optimizer}))
 
@@ -246,7 +244,6 @@ class Snapshots:
         self.name = name
 
     def file(self, step: int) -> Path:
-        """Path of the snapshot of a step."""
         return self.work / f"{self.name}-{step}.safetensors"
 
     def reached(self, step: int, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
@@ -276,7 +273,6 @@ class LogInterval:
         self.start = time.perf_counter()
 
     def add(self, terms: dict[str, Tensor]) -> None:
-        """Take in one step."""
         self.steps += 1
         self.sums = {name: value + self.sums[name].to(value) if self.sums else value for name, value in terms.items()}
 

@@ -36,7 +36,6 @@ class Feedback:
 
     @property
     def sampler(self) -> TimestepSampler:
-        """Sampler that receives the figures."""
         return self.source.sampler
 
     def images_seen(self, step: int) -> int:
@@ -50,7 +49,6 @@ class Feedback:
         return min(step, (step - 1) * self.source.batch_size // every + 1) if every and step else 0
 
     def due(self, step: int) -> bool:
-        """Whether a measurement goes with a step."""
         return self.measurements(step + 1) > self.measurements(step)
 
     def refresh(self, step: int) -> None:

@@ -69,7 +69,6 @@ class GradientMeter:
         return draw_at(self.images, timesteps, generator, next(self.net.parameters()).device, self.labels)
 
     def losses(self, batches: Iterator[Batch]) -> Iterator[Tensor]:
-        """The mean loss of each batch."""
         return (self.objective(self.net, batch).weighted.mean() for batch in batches)
 
 

@@ -90,7 +90,6 @@ class Surgery(NamedTuple):
     combine: Combine
 
     def of(self, parameters: Sequence[Tensor]) -> "ClusterGradients":
-        """Gradients of the parameters of a network, by cluster."""
         return ClusterGradients(self, parameters)
 
 

@@ -28,7 +28,6 @@ class Scope:
 
     @classmethod
     def whole(cls, spec: ModelSpec) -> Self:
-        """All timesteps."""
         return cls(TimestepRange(0, spec.timesteps - 1))
 
 

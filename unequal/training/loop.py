@@ -388,7 +388,6 @@ class Trainer:
 
     @property
     def images_seen(self) -> int:
-        """Images that have gone forward and backward so far."""
         return self.feedback.images_seen(self.step)
 
     def steps_to(self, images: int) -> int:

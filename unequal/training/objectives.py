@@ -52,7 +52,6 @@ class RunningMeans(nn.Module):
         self.register_buffer("counts", start)
 
     def at(self, timesteps: Tensor) -> Tensor:
-        """Means at timesteps [n], [losses, n]."""
         return (self.sums / self.counts).float()[self.bins[timesteps]].T
 
     def update(self, images: Tensor, losses: Tensor) -> None:
@@ -75,12 +74,10 @@ class Uncertainty(nn.Module):
         self.weight = nn.Parameter(torch.zeros(FEATURES, device=self.features.device))
 
     def at(self, timesteps: Tensor) -> Tensor:
-        """u at timesteps [B], [B]."""
         return self.features[timesteps] @ self.weight
 
     @property
     def timesteps(self) -> int:
-        """T."""
         return len(self.features)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
@@ -101,12 +98,10 @@ class ClusterUncertainty(nn.Module):
         self.weight = nn.Parameter(torch.zeros(len(clusters), device=device))
 
     def at(self, timesteps: Tensor) -> Tensor:
-        """z at timesteps [B], [B]."""
         return self.weight[self.members[timesteps]]
 
     @property
     def timesteps(self) -> int:
-        """T."""
         return len(self.members)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
@@ -186,7 +181,6 @@ class SingleHead(Objective):
         return self.errors(net(self.noisy(batch), self.schedule.model_timestep(batch.timesteps)).sample, batch)
 
     def noisy(self, batch: Batch) -> Tensor:
-        """x_t of a batch, [B, C, H, W]."""
         return add_noise(batch.x0, batch.epsilon, *self.schedule.at(batch.timesteps, batch.x0))
 
     def errors(self, output: Tensor, batch: Batch) -> Losses:

@@ -112,11 +112,9 @@ class Pictures:
         return torch.cat(parts).numpy()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The grids, as tensors of a checkpoint."""
         return {f"{PREFIX}{step}": torch.from_numpy(grid) for step, grid in self.grids.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up the grids in a checkpoint."""
         self.grids.update({int(step): grid.numpy() for step, grid in strip_prefix(PREFIX, tensors).items()})
 
 

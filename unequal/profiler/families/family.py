@@ -102,17 +102,14 @@ class Family(ABC):
             raise UserError(f"--resolution {self.resolution}: not a multiple of {whole}, as the {self.title} needs")
 
     def refusal(self, what: str) -> UserError:
-        """A refusal of the network."""
         return UserError(f"{self.pipeline.name}: its {self.kind.__name__} {what}")
 
     @property
     def title(self) -> str:
-        """The network's class."""
         return self.kind.__name__
 
     @property
     def input_channels(self) -> int:
-        """Channels that the network sees."""
         return int(self.config["in_channels"])
 
     @property
@@ -176,7 +173,6 @@ class Family(ABC):
         return (self.shape[1] // 2) * (self.shape[2] // 2)
 
     def process(self) -> tuple[Betas | Shifted, Prediction]:
-        """Noise schedule and prediction type."""
         import diffusers
 
         config = self.pipeline.config("scheduler")
@@ -198,7 +194,6 @@ class Family(ABC):
         return Autoencoder(on_device(net, device), ENCODED).encode
 
     def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
-        """Captions → rows of input for the network."""
         raise NotImplementedError(f"{self.title} takes no captions")
 
     def network(self, device: torch.device, dtype: torch.dtype) -> nn.Module:

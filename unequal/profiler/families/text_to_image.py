@@ -57,7 +57,6 @@ class TextToImage(Family):
         return encode
 
     def without_weights(self, dtype: torch.dtype) -> nn.Module:
-        """The network's layers and shapes, which take no memory."""
         with torch.device("meta"):
             return nn.Module.to(self.kind.from_config(self.config), dtype)
 

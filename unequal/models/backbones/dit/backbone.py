@@ -41,7 +41,6 @@ class DiTBackbone(Backbone):
         return DiffusionTransformer(DiTConfig(**config))
 
     def example_inputs(self, net: DiffusionTransformer) -> tuple[Tensor, ...]:
-        """One image, its timestep and, for a class-conditional network, its label."""
         chosen, device = net.architecture, net.pos_embed.device
         image = torch.zeros(1, chosen.inputs, chosen.size, chosen.size, device=device)
         index = torch.zeros(1, dtype=torch.long, device=device)

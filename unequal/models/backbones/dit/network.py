@@ -94,7 +94,6 @@ class DiffusionTransformer(nn.Module):
         return [block for block in self.blocks if isinstance(block, TransformerBlock)]
 
     def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Transformer2DModelOutput:
-        """Ask for one answer an image; see the class."""
         tokens = self.x_embedder(sample) + self.pos_embed
         embedding = self.t_embedder(timestep, tokens.dtype)
         if self.y_embedder is not None:
@@ -117,7 +116,6 @@ class XavierLinear(nn.Linear):
     """Uniform weights of Xavier's variance, and no bias, to begin with."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
@@ -126,7 +124,6 @@ class ZeroLinear(nn.Linear):
     """Zeros to begin with."""
 
     def reset_parameters(self) -> None:
-        """Make it 0 again."""
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
 
@@ -135,7 +132,6 @@ class EmbeddingLinear(nn.Linear):
     """Small normal weights, and no bias, to begin with."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
         nn.init.normal_(self.weight, std=EMBEDDING_STD)
         nn.init.zeros_(self.bias)
 
@@ -144,7 +140,6 @@ class PatchConvolution(nn.Conv2d):
     """A linear layer over each patch, to begin with as XavierLinear."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
         nn.init.xavier_uniform_(self.weight.view(len(self.weight), -1))
         assert self.bias is not None
         nn.init.zeros_(self.bias)
@@ -154,7 +149,6 @@ class LabelTable(nn.Embedding):
     """Small normal weights to begin with."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
         nn.init.normal_(self.weight, std=EMBEDDING_STD)
 
 

@@ -123,7 +123,6 @@ class UNet2DBackbone(Backbone):
         return net
 
     def example_inputs(self, net: UNet2DModel) -> tuple[Tensor, ...]:
-        """One image, its timestep and, for a class-conditional network, its label."""
         device, size = next(net.parameters()).device, net.config["sample_size"]
         height, width = (size, size) if isinstance(size, int) else size
         image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
