@@ -27,6 +27,7 @@ from unequal.report.page import Drawing
 OF_NOTHING = 1.0
 #: Timesteps are near the data below this share of T, and near noise from one less it on.
 NEAR = 0.3
+ENDS = ("data", "noise")
 LEVEL = 0.95
 
 
@@ -104,7 +105,7 @@ def ease_rows(measured: Sequence[Ease]) -> list[dict[str, float]]:
     return [
         {
             "images": one.images,
-            **dict(zip(("done_near_data", "done_near_noise"), map(mean, one.at_ends(one.done)), strict=True)),
+            **{f"done_near_{end}": float(done.mean()) for end, done in zip(ENDS, one.at_ends(one.done), strict=True)},
             **dict(zip(("lead", "lead_low", "lead_high"), one.lead(one.done), strict=True)),
             **dict(zip(("factor", "factor_low", "factor_high"), np.exp(one.lead(one.excess)).tolist(), strict=True)),
         }
@@ -112,21 +113,11 @@ def ease_rows(measured: Sequence[Ease]) -> list[dict[str, float]]:
     ]
 
 
-def mean(values: np.ndarray) -> float:
-    """Convert to a number of Python's."""
-    return float(values.mean())
-
-
 EASE = (
     "Is learning easier near noise?",
     "Means over trainings with uniform timesteps, a line a snapshot: the share of the way from the loss of a network "
     "that answers 0 to the loss at the end, and the loss over that at the end.",
 )
-
-
-def drawing(measured: Sequence[Ease]) -> Drawing:
-    """Both measures over timesteps."""
-    return Drawing("ease", (8.5, 6.4), partial(ease, measured=measured), *EASE)
 
 
 def ease(figure: Figure, measured: Sequence[Ease]) -> None:
@@ -150,7 +141,8 @@ def main(run: Run, settings: ReportSettings) -> None:
         control = settings.comparison.repeated.control
         measured = eases(list(judged.results.trainings[control].values()))
         rows = ease_rows(measured)
-        return Extras([rows_table("Is learning easier near noise?", rows, NOTE)], [drawing(measured)], {"ease": rows})
+        drawing = Drawing("ease", (8.5, 6.4), partial(ease, measured=measured), *EASE)
+        return Extras([rows_table("Is learning easier near noise?", rows, NOTE)], [drawing], {"ease": rows})
 
     write_report(run, settings, own)
 

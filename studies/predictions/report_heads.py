@@ -16,7 +16,6 @@ from unequal.comparison.figures import WIDTH
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.diffusion.predictions import HEADS
-from unequal.errors import UserError
 from unequal.files import rounded
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
@@ -42,7 +41,7 @@ class Heads:
     """Figures of an arm in every block."""
 
     arm: str
-    blocks: Sequence[dict[str, Any]]
+    blocks: Sequence[Mapping[str, Any]]
 
     def figures_of(self, combination: str, figure: str) -> list[float]:
         """A figure of a combination, one a block."""
@@ -68,22 +67,8 @@ def without_none(row: Any) -> Any:
 
 
 def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Heads]:
-    """Read the figures of some arms.
-
-    Raises:
-        UserError: a file is missing, of another training, or without a combination.
-    """
-    found = []
-    for arm in arms:
-        files = {block: folder / file_of(arm, block) for block in blocks}
-        read = {block: read_figures(file, HeadFigures) for block, file in files.items()}
-        for block, one in read.items():
-            if (one["arm"], one["block"]) != (arm, block):
-                raise UserError(f"{files[block]}: holds '{one['arm']}' in block {one['block']}; measure it again")
-            if gone := [name for name in COMBINATIONS if name not in one["combinations"]]:
-                raise UserError(f"{files[block]}: combination '{gone[0]}' is missing; measure the heads again")
-        found.append(Heads(arm, [dict(one) for one in read.values()]))
-    return found
+    """Read the figures of some arms. Raises UserError where a file is missing or lacks a figure."""
+    return [Heads(arm, [read_figures(folder / file_of(arm, block), HeadFigures) for block in blocks]) for arm in arms]
 
 
 #: Of every combination.
@@ -116,18 +101,18 @@ def winners_table(found: Sequence[Heads]) -> Table:
     """A row an arm."""
     columns = ("heads of", *(f"{SYMBOLS[head]} is best" for head in HEADS), "timesteps that keep their leader")
     rows = [
-        (label(one.arm), *(percent(share) for share in one.wins("shares").mean(0)), percent(kept(one))) for one in found
+        (
+            label(one.arm),
+            *(percent(share) for share in one.wins("shares").mean(0)),
+            percent(float(one.wins("kept_lead").mean())),
+        )
+        for one in found
     ]
     note = (
         "Of all images of the training, how many each head had the smallest error of; and the share of the timesteps "
         "that the same head leads in the first twentieth of the training and in the last."
     )
     return Table("Which head is best", columns, rows, note)
-
-
-def kept(found: Heads) -> float:
-    """Mean over blocks."""
-    return float(found.wins("kept_lead").mean())
 
 
 def combination_rows(found: Sequence[Heads]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from unequal.errors import UserError
@@ -81,21 +81,6 @@ class Facts(Strict):
     sha256: str = Field(pattern=SHA256, description="of the values' bytes in stored order")
     split: Split
     autoencoder: str | None = Field(default=None, description="hash of the one that made latents of the images")
-
-    @model_validator(mode="after")
-    def classes_have_names(self) -> Self:
-        """Every class has a name."""
-        if self.classes is not None and len(self.classes) != self.labels:
-            raise ValueError(f"{len(self.classes)} names of {self.labels} classes")
-        return self
-
-    @model_validator(mode="after")
-    def split_covers_all(self) -> Self:
-        """Training images come first, held-out ones fill the rest."""
-        border = self.split.train[1]
-        if self.split != Split(train=[0, border], holdout=[border, self.n]) or not 1 <= border <= self.n:
-            raise ValueError(f"the split must cover the {self.n} images, those for training first")
-        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,13 +26,12 @@ from unequal.files import content_hash
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model
-from unequal.pruning.bank import Bank, Candidate
+from unequal.pruning.bank import Bank
 from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
 from unequal.saved import read_facts, write_facts
 from unequal.settings.groups import ByGain, Plan
-from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import timesteps_of
@@ -180,7 +179,9 @@ class Part:
         pruned, decision = prune(self.workspace, job)
         took = {"seconds": time.perf_counter() - began}
         save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
-        bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
+        # Schemes are in the memory bank's file.
+        facts = {"round", "candidate", "proposer", "loss"}
+        bank = [] if decision is None else [one.model_dump(include=facts) for one in decision.bank.candidates]
         return folder, write_figures(folder, figures_of(job, pruned, decision) | took | {"bank": bank})
 
     def trained(self, images: int, *, falls: bool = True) -> Outcome:
@@ -193,7 +194,9 @@ class Part:
         asked, (pruned, _) = self.asked, self.pruned
         more = self.images_for_base_share(load_record(pruned))
         recipe = asked.plan.recipe.model_copy(update={"images": images + more})
-        recipe = recipe if falls else at_a_constant_rate(recipe)
+        if not falls:
+            steady = recipe.optimizer.model_copy(update={"decay": "constant", "decay_share": 1.0})
+            recipe = recipe.model_copy(update={"optimizer": steady})
         job = TrainingJob(f"{asked.name}/group_{self.group.group}", recipe, asked.training, asked.data, asked.seed)
         fresh = asked.plan.start == "scratch"
         return train_expert(self.workspace, job, pruned, self.group, self.groups, fresh_weights=fresh)
@@ -251,17 +254,6 @@ class Part:
             return {}
         report, models = self.held_out(REPORT), {"base": load_any_model(self.start)[0], "expert": net}
         return {"holdout_error": {name: report.error(one, self.group.range) for name, one in models.items()}}
-
-
-def at_a_constant_rate(recipe: RangeRecipe) -> RangeRecipe:
-    """A recipe whose learning rate does not know where the training ends."""
-    optimizer = recipe.optimizer.model_copy(update={"decay": "constant", "decay_share": 1.0})
-    return recipe.model_copy(update={"optimizer": optimizer})
-
-
-def facts_of(candidate: Candidate) -> dict[str, Any]:
-    """Facts of a candidate for the report; its scheme is in the memory bank's file."""
-    return candidate.model_dump(include={"round", "candidate", "proposer", "loss"})
 
 
 def figures_with(folder: Path) -> dict[str, Any] | None:

@@ -34,8 +34,13 @@ def latents_of(images: np.ndarray, part: range, autoencoder: Autoencoder) -> np.
     size, found = autoencoder.batch_size, []
     for start in range(part.start, part.stop, size):
         batch = tensor_of(images[start : min(start + size, part.stop)])
-        found.append(autoencoder.encode(batch).float().cpu().numpy().astype("<f4"))
-        refuse_unsound(found[-1], start)
+        latents = autoencoder.encode(batch).float().cpu().numpy().astype("<f4")
+        if len(wrong := np.flatnonzero(~np.isfinite(latents).all(axis=(1, 2, 3)))):
+            raise UserError(
+                f"autoencoder: the latent of image {start + wrong[0]} is NaN or infinite; its weights or "
+                "scaling_factor are unsound (of a trained one, lower autoencoder.lr)"
+            )
+        found.append(latents)
     return np.concatenate(found)
 
 
@@ -70,12 +75,3 @@ def write_latents(
     facts = Facts.model_validate(data.facts | changed)
     write_json(target / FACTS, facts.model_dump())
     return facts
-
-
-def refuse_unsound(latents: np.ndarray, start: int) -> None:
-    """Raise UserError where a latent of images from `start` on is NaN or infinite."""
-    if len(wrong := np.flatnonzero(~np.isfinite(latents).all(axis=(1, 2, 3)))):
-        raise UserError(
-            f"autoencoder: the latent of image {start + wrong[0]} is NaN or infinite; its weights or scaling_factor "
-            "are unsound (of a trained one, lower autoencoder.lr)"
-        )

@@ -67,17 +67,17 @@ def class_numbers(names: Sequence[str], known: Known | None, classes: int, place
 
 def number_of(name: str, known: Known, place: str) -> int:
     """Find the number of one class by its name, whatever its case. Raises UserError where none or several have it."""
-    fits = [number for number, label in known.items() if plain_name(name) in synonyms(label)]
+    # A label may be several names with commas between.
+    fits = [
+        number
+        for number, label in known.items()
+        if plain_name(name) in {plain_name(part) for part in (label, *label.split(","))}
+    ]
     if len(fits) != 1:
         what = "is none" if not fits else f"is {len(fits)}"
         some = ", ".join(f"'{label}'" for label in list(known.values())[:3])
         raise UserError(f"{place}: class '{name}' {what} of the {len(known)} classes that the model names ({some}, …)")
     return fits[0]
-
-
-def synonyms(label: str) -> set[str]:
-    """Names in a label: the whole, and its parts between commas."""
-    return {plain_name(part) for part in (label, *label.split(","))}
 
 
 def plain_name(name: str) -> str:

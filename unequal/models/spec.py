@@ -62,19 +62,17 @@ class ModelSpec(Strict):
     def noise_schedule(self) -> NoiseSchedule:
         """The schedule as tables. Raises UserError where prediction or variance have no meaning on it."""
         schedule = self.schedule.tables()
-        if not schedule.preserves_variance:
-            self.check_without_betas(schedule.name)
-        return schedule
-
-    def check_without_betas(self, schedule: str) -> None:
-        """Raise UserError where something is asked that takes α² + σ² = 1 for granted."""
+        if schedule.preserves_variance:
+            return schedule
         if self.prediction not in ON_ANY_SCHEDULE:
             what, allowed = f"prediction: '{self.prediction}'", ", ".join(ON_ANY_SCHEDULE)
         elif self.variance == "learned":
             what, allowed = "variance: 'learned'", "fixed"
         else:
-            return
-        raise UserError(f"{what} has no meaning on schedule '{schedule}', where α² + σ² is not 1; allowed: {allowed}")
+            return schedule
+        raise UserError(
+            f"{what} has no meaning on schedule '{schedule.name}', where α² + σ² is not 1; allowed: {allowed}"
+        )
 
     def check_images(self, data: PreparedData, model: str) -> None:
         """Raise UserError where a prepared data set has other images than a model of that name works on."""

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from unequal.code import fingerprint
@@ -125,7 +124,8 @@ def profile(config: ProfileConfig) -> ProfileResult:
     facts = facts_of(config, model, images, strata, {"texts": texts, "labels": labels})
     folder = config.out / CACHE / settings_hash(facts)[:16]
     latents = encoded_images(config, family, images, strata, folder)
-    splits = {name: Split(strata[name], latents[name], labels=tensor(labels.get(name))) for name in images}
+    classes = {name: torch.tensor(own) for name, own in labels.items()}
+    splits = {name: Split(strata[name], latents[name], labels=classes.get(name)) for name in images}
 
     def losses_of(one: MeasuredModel, place: Path) -> dict[SplitName, np.ndarray]:
         # A LoRA leaves the text encoders as they are.
@@ -235,11 +235,6 @@ def strays_in(folders: Iterable[ImageFolder]) -> str:
     return ""
 
 
-def tensor(labels: list[int] | None) -> Tensor | None:
-    """Labels as a tensor."""
-    return None if labels is None else torch.tensor(labels)
-
-
 def facts_of(
     config: ProfileConfig,
     model: MeasuredModel,
@@ -251,23 +246,16 @@ def facts_of(
     return {
         "model": model.facts,
         "code": fingerprint(Path(__file__)),
-        "images": {name: [len(one), drawn_hash(one, strata[name])] for name, one in images.items()},
+        "images": {
+            name: [len(one), settings_hash([content_hash(one.files[number]) for number in strata[name].drawn.tolist()])]
+            for name, one in images.items()
+        },
         "conditions": conditions,
         "timesteps": strata["train"].timesteps.tolist(),
         "asked": [config.draws, config.batch_size, config.seed, config.precision, config.guidance],
         "shape": model.family.shape,
         "computed": [computed_on(config.device), torch.get_num_threads()],
     }
-
-
-def drawn_hash(images: ImageFolder, strata: Strata) -> str:
-    """A hash of the content of all images that are drawn."""
-    return settings_hash([content_hash(images.files[number]) for number in strata.drawn.tolist()])
-
-
-def versions() -> dict[str, str]:
-    """Versions of the libraries that compute."""
-    return {name: version(name) for name in ("torch", "diffusers", "transformers")}
 
 
 def encoded_images(
@@ -386,5 +374,5 @@ def conditions(config: ProfileConfig) -> dict[str, str]:
         "precision": config.precision,
         **computed_on(config.device),
         "threads": str(torch.get_num_threads()),
-        **versions(),
+        **{name: version(name) for name in ("torch", "diffusers", "transformers")},
     }

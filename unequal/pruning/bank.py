@@ -75,13 +75,12 @@ class Bank:
         return min(self.candidates, key=lambda one: one.loss)
 
     def rows(self) -> list[dict[str, Any]]:
-        return [row_of(one) for one in self.candidates]
-
-
-def row_of(candidate: Candidate) -> dict[str, Any]:
-    """A candidate without nested parts: ratios stand in columns of their own."""
-    facts = candidate.model_dump(exclude={"proposed", "scheme"})
-    return facts | {f"ratio.{block}": ratio for block, ratio in candidate.scheme.items()}
+        # Without nested parts: ratios stand in columns of their own.
+        return [
+            one.model_dump(exclude={"proposed", "scheme"})
+            | {f"ratio.{block}": ratio for block, ratio in one.scheme.items()}
+            for one in self.candidates
+        ]
 
 
 def read_bank(path: Path) -> list[Candidate]:
@@ -99,17 +98,15 @@ def parsed(content: bytes, path: Path) -> list[Candidate]:
     """The candidates of a bank's lines. Raises UserError."""
     # A line ends with a line feed alone: names may hold other signs that Python takes for ends of lines.
     lines = content.split(b"\n") if content else []
-    return [parsed_line(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
-
-
-def parsed_line(line: bytes, place: str) -> Candidate:
-    """A candidate from its line. Raises UserError."""
-    try:
-        return Candidate.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"{place} is no candidate of a memory bank: {where}: {first['msg']}") from None
+    candidates = []
+    for number, line in enumerate(lines, 1):
+        try:
+            candidates.append(Candidate.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = f"{path}: line {number} is no candidate of a memory bank: {'.'.join(map(str, first['loc']))}"
+            raise UserError(f"{where}: {first['msg']}") from None
+    return candidates
 
 
 def rounds_of(candidates: Sequence[Candidate]) -> dict[int, list[Candidate]]:

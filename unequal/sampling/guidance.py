@@ -28,7 +28,10 @@ class GuidedDenoiser(Denoiser):
 
     def __init__(self, denoiser: Denoiser, guidance: Guidance) -> None:
         super().__init__(denoiser.net, denoiser.spec, denoiser.head_weights, denoiser.device)
-        self.guidance, self.null = guidance, null_of(denoiser)
+        condition = denoiser.spec.condition
+        if not isinstance(condition, DroppedLabels):
+            raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
+        self.guidance, self.null = guidance, condition.null
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Guided prediction of the network, followed by its output for the variance of a labelled image."""
@@ -54,14 +57,6 @@ class GuidedEnsemble(Ensemble):
 def guided(ensemble: Ensemble, guidance: Guidance | None) -> Ensemble:
     """An ensemble with guidance; as it is without. Raises UserError where it has learned no answers without labels."""
     return ensemble if guidance is None else GuidedEnsemble(ensemble, guidance)
-
-
-def null_of(denoiser: Denoiser) -> int:
-    """The label that stands for none. Raises UserError where a model has learned none."""
-    condition = denoiser.spec.condition
-    if not isinstance(condition, DroppedLabels):
-        raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
-    return condition.null
 
 
 def guided_answer(labelled: Tensor, free: Tensor, guidance: Guidance, channels: int, heads: int) -> Tensor:

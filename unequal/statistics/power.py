@@ -44,13 +44,9 @@ def visible_effect(plan: Design, deviation: float) -> float:
 @cache
 def unit_effect(plan: Design) -> float:
     """The visible effect for trainings of standard deviation 1, to a per cent."""
-    differences, errors = null_studies(plan)
+    generator = np.random.default_rng(SEED)
+    # The first arm against the second, where no arm has an effect.
+    differences, errors = contrast(generator.normal(size=(STUDIES, plan.arms, plan.blocks)), 0, 1)
     threshold = student_t.ppf(1 - LEVEL / 2 / plan.comparisons, plan.freedom)
     # Found where |d + effect| exceeds the threshold: at a rising effect, the share of d above threshold·error − effect.
     return float(np.quantile(threshold * errors - differences, POWER))
-
-
-def null_studies(plan: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Differences of the first arm from the second and their errors, [STUDIES] each, where no arm has an effect."""
-    generator = np.random.default_rng(SEED)
-    return contrast(generator.normal(size=(STUDIES, plan.arms, plan.blocks)), 0, 1)

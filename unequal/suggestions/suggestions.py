@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
 import numpy as np
-import torch
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
@@ -69,14 +68,9 @@ def even_gamma(losses: np.ndarray, schedule: NoiseSchedule, compared: int = COMP
 
 def spread(losses: np.ndarray, schedule: NoiseSchedule, gamma: float) -> float:
     """e to the standard deviation of ln(w·L) over λ."""
-    weights = loss_weights("min_snr", "epsilon", schedule.snr, gamma=gamma)
-    return log_spread(weights.numpy() * losses, schedule.snr)
-
-
-def log_spread(values: np.ndarray, snr: torch.Tensor) -> float:
-    """e to the standard deviation over λ of the logarithm of values [T], above 0."""
-    widths = information(np.ones(len(values)), snr.log().numpy())
-    logs, shares = np.log(values), widths / widths.sum()
+    weights = loss_weights("min_snr", "epsilon", schedule.snr, gamma=gamma).numpy()
+    widths = information(np.ones(len(losses)), schedule.snr.log().numpy())
+    logs, shares = np.log(weights * losses), widths / widths.sum()
     return float(np.exp(np.sqrt(shares @ (logs - shares @ logs) ** 2)))
 
 
@@ -121,9 +115,8 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
 
     Raises UserError where the losses have no two equal sums.
     """
-    sums = equal_sums(losses, 2, "experts")
     found = {
-        "halves over timesteps": Boundary.at_timestep(sums[1].first, schedule),
+        "halves over timesteps": halves_at("timesteps", losses, schedule),
         "halves over log-SNR": halves(losses, schedule),
         **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
     }

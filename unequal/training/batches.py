@@ -236,10 +236,7 @@ class WithholdingSource(BatchSource):
 
 def withholding(source: BatchSource, condition: Condition) -> BatchSource:
     """Source with as many labels withheld as a condition says; unchanged where it withholds none."""
-    return withholding_by(source, condition) if isinstance(condition, DroppedLabels) else source
-
-
-def withholding_by(source: BatchSource, condition: DroppedLabels) -> WithholdingSource:
-    """Source with labels withheld."""
+    if not isinstance(condition, DroppedLabels):
+        return source
     drawn = {field.name: getattr(source, field.name) for field in fields(BatchSource)}
     return WithholdingSource(**drawn, null=condition.null, share=condition.dropout)

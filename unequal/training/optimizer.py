@@ -59,7 +59,8 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
     rise *= math.prod(reached_milestones(settings.lr_milestones, images_seen).values())
     if settings.decay == "constant":
         return settings.lr * rise
-    progress, final = decay_progress(settings, images_seen, budget), settings.final_share
+    before, final = 1 - settings.decay_share, settings.final_share
+    progress = max(0.0, (min(1.0, images_seen / budget) - before) / settings.decay_share)
     fall = 0.5 * (1 + math.cos(math.pi * progress)) if settings.decay == "cosine" else 1 - progress
     final = FINAL_SHARE if final is None else final
     return settings.lr * rise * (final + (1 - final) * fall)
@@ -68,12 +69,6 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
 def reached_milestones(milestones: Mapping[int, float], images_seen: int) -> dict[int, float]:
     """Return the milestones that count after that many images."""
     return {images: factor for images, factor in milestones.items() if images <= images_seen}
-
-
-def decay_progress(settings: Optimizer, images_seen: int, budget: int) -> float:
-    """Progress of the learning rate's decay, from 0 as long as it has not begun to 1."""
-    before = 1 - settings.decay_share
-    return max(0.0, (min(1.0, images_seen / budget) - before) / settings.decay_share)
 
 
 def momentum(settings: Optimizer, images_seen: int, budget: int) -> float:

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from unequal.data.grids import png_of
 from unequal.files import write_bytes, write_csv, write_npz
@@ -75,7 +75,8 @@ def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
     write_model(folder, outcome, outcome.start.net, record)
     write_state(folder, outcome, trained.end)
     write_averages(folder, trained.averages)
-    write_learned(folder, trained.learned)
+    if trained.learned:  # next to the model, as it is no part of it
+        save_file(dict(trained.learned), folder / OBJECTIVE)
     for snapshot in trained.snapshots:
         net = deepcopy(outcome.start.net)
         net.load_state_dict(snapshot.weights())
@@ -95,12 +96,6 @@ def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> Non
     """Save the training state next to a model, where the recipe asks for it and a step was taken."""
     if outcome.job.recipe.keep_state and reached is not None:
         reached.state().save(folder)
-
-
-def write_learned(folder: Path, learned: Mapping[str, Tensor]) -> None:
-    """Save what the objective has learned next to a model; it is no part of the model."""
-    if learned:
-        save_file(dict(learned), folder / OBJECTIVE)
 
 
 def write_averages(folder: Path, snapshots: Sequence[Snapshot]) -> None:
