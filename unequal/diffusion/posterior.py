@@ -61,11 +61,7 @@ def large_share(output: Tensor) -> Tensor:
 
 
 class VariationalBound:
-    """One term L_t of the bound, of the timestep that an image was noised to, in bits per dimension.
-
-    Args:
-        schedule: its device is the one that terms are computed on.
-    """
+    """One term L_t of the bound, of the timestep that an image was noised to, in bits per dimension."""
 
     def __init__(self, schedule: NoiseSchedule) -> None:
         self.posterior = posterior(schedule)

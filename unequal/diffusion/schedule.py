@@ -145,11 +145,6 @@ class VariancePreserving(NoiseSchedule):
     preserves_variance = True
 
     def __init__(self, name: str, betas: Tensor) -> None:
-        """
-        Args:
-            name: for messages and records.
-            betas: [T], variances of the forward process, each in (0, 1).
-        """
         if betas.ndim != 1 or not bool(((betas > 0) & (betas < 1)).all()):
             raise UserError(
                 f"schedule '{name}' with {len(betas)} timesteps has betas outside (0, 1); use more timesteps"
@@ -188,11 +183,6 @@ class Flow(NoiseSchedule):
     """
 
     def __init__(self, timesteps: int, shift: float = 1.0) -> None:
-        """
-        Args:
-            timesteps: T.
-            shift: k above 0; 1 leaves the times as they are.
-        """
         if not 0 < shift < float("inf"):
             raise UserError(f"schedule 'flow' with a shift of {shift}; allowed: above 0 (1: none)")
         self.shift = shift

@@ -189,12 +189,6 @@ def build_autoencoder(settings: TrainedAutoencoder, image_size: int, channels: i
 def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: TrainedAutoencoder, seed: int) -> None:
     """Train in place on [N, C, H, W] uint8 images for the budget; then set the scale by which latents have variance 1.
 
-    Args:
-        net: on the training device.
-        images: the training set.
-        settings: budget, batch and weights of the loss.
-        seed: of batches and of the posterior's noise.
-
     Raises:
         UserError: the latents are NaN, infinite or all equal.
     """

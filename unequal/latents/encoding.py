@@ -16,13 +16,7 @@ from unequal.workspace import Maker, Makers, ranges
 
 
 def makers_of(images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]) -> Makers:
-    """The latents of images in parts, which processes share and a stopped computation finds again.
-
-    Args:
-        images: uint8 [N, C, H, W].
-        autoencoder: one that fits them.
-        shape: [c, h, w] of a latent.
-    """
+    """The latents of images in parts, which processes share and a stopped computation finds again."""
     return {
         f"{part.start:09d}": Maker((len(part), *shape), partial(latents_of, images, part, autoencoder))
         for part in ranges(len(images), autoencoder.batch_size)
@@ -48,13 +42,6 @@ def write_latents(
     data: PreparedData, parts: Iterable[np.ndarray], shape: tuple[int, int, int], name: str, target: Path
 ) -> Facts:
     """Write the latents of all images, in their order and with their split, as a prepared data set of its own.
-
-    Args:
-        data: the images.
-        parts: their latents.
-        shape: [c, h, w] of a latent.
-        name: of the autoencoder; see `unequal.latents.autoencoder.identity`.
-        target: folder to be made.
 
     Returns:
         The facts of the latents, with the smallest and the largest value and SHA-256 of the values' bytes.

@@ -52,11 +52,7 @@ class PendingLosses:
 
 
 class LossQueue:
-    """Losses of a sampler's draws, from which it learns `DELAY` draws later, on every device alike.
-
-    Args:
-        sampler: that has drawn.
-    """
+    """Losses of a sampler's draws, from which it learns `DELAY` draws later, on every device alike."""
 
     def __init__(self, sampler: TimestepSampler) -> None:
         self.sampler = sampler

@@ -40,12 +40,6 @@ def read_class_names(model: Path) -> Known | None:
 def class_numbers(names: Sequence[str], known: Known | None, classes: int, place: str) -> list[int]:
     """Find the number by which a network knows each class.
 
-    Args:
-        names: of the classes.
-        known: names of the network's classes, if it has any.
-        classes: how many it knows.
-        place: where the names are from, for messages.
-
     Raises:
         UserError: the names do not say the numbers.
     """

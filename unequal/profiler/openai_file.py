@@ -69,11 +69,6 @@ def read_flags(text: str) -> Flags:
 def pipeline_of_file(source: str, flags: str, cache: Path) -> PipelineFolder:
     """Convert a `.pt` file once into a pipeline folder of the cache, and open it under the file's name.
 
-    Args:
-        source: the file.
-        flags: of its training; see `read_flags`.
-        cache: folder of converted files.
-
     Raises:
         UserError: flags or file are unfit, or the network takes timesteps that diffusers' does not.
     """

@@ -32,11 +32,6 @@ OF_BETAS = (
 def schedule_of(config: Mapping[str, Any], name: str, tokens: int) -> tuple[Betas | Shifted, Prediction]:
     """Schedule and prediction by a scheduler's configuration.
 
-    Args:
-        config: whole, with the defaults of its class.
-        name: of the pipeline, for messages.
-        tokens: of an image, by which the shift of some flows goes.
-
     Raises:
         UserError: a scheduler of another kind than DDPM's or a rectified flow's.
     """

@@ -22,12 +22,7 @@ Encode = Callable[[Sequence[int]], Rows]
 
 
 class ShardCache:
-    """Rows of some images in a folder, SHARD images a file; an earlier attempt's files are used again.
-
-    Args:
-        folder: for this encoding alone.
-        numbers: of the images, rising, [M].
-    """
+    """Rows of some images in a folder, SHARD images a file; an earlier attempt's files are used again."""
 
     def __init__(self, folder: Path, numbers: np.ndarray) -> None:
         self.folder = folder

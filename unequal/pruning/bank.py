@@ -121,13 +121,7 @@ def rounds_of(candidates: Sequence[Candidate]) -> dict[int, list[Candidate]]:
 
 
 class TpeProposer:
-    """Proposes schemes by the bank alone: the same bank and seed give the same ones, whoever was stopped before.
-
-    Args:
-        blocks: names of the blocks.
-        count: schemes a round.
-        seed: of the draws.
-    """
+    """Proposes schemes by the bank alone: the same bank and seed give the same ones, whoever was stopped before."""
 
     def __init__(self, blocks: Sequence[str], count: int, seed: int) -> None:
         self.blocks, self.count, self.seed = list(blocks), count, seed

@@ -57,11 +57,6 @@ class Evaluator:
     def loss(self, net: nn.Module, work: Path, draws: int = MEASURED) -> float:
         """Loss at the timesteps of the target, after the fine-tuning, which changes the network.
 
-        Args:
-            net: a pruned network.
-            work: folder of the fine-tuning's resumable state.
-            draws: which, MEASURED or FRESH.
-
         Raises:
             UserError: it is NaN or infinite.
         """

@@ -141,13 +141,7 @@ def weighty(losses: Tensor, largest: float, threshold: float) -> int:
 
 
 def ranked(method: settings.Importance, target: Target, anatomy: Anatomy) -> list[Unit]:
-    """All units that may go, the least important first.
-
-    Args:
-        method: of importance.
-        target: network, timesteps and images by which it is measured.
-        anatomy: of the target's network.
-    """
+    """All units that may go, the least important first."""
     with differentiable(target.net):
         return units_by(importance_of(method, target), anatomy)
 

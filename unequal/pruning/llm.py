@@ -61,12 +61,6 @@ class Late(Failed):
 class LanguageModel:
     """Asks a model for the schemes of a round.
 
-    Args:
-        settings: of the endpoint.
-        evaluator: says what is pruned.
-        count: schemes a round.
-        log: to which each request is added.
-
     Raises:
         UserError: the environment variable of the key is empty.
     """

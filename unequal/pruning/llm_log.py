@@ -40,11 +40,7 @@ def cost(prompt_tokens: int | None, completion_tokens: int | None, prices: Price
 
 
 class RequestLog:
-    """The requests so far of a search, in a folder of resumable state.
-
-    Args:
-        work: the folder; its file is made with the first request.
-    """
+    """The requests so far of a search, in a folder of resumable state."""
 
     def __init__(self, work: Path) -> None:
         self.path = work / STATE

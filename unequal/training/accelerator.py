@@ -54,13 +54,6 @@ def forward_of(
 ) -> tuple[nn.Module, bool]:
     """Prepare a network for its passes: compile it where that pays, and share its gradients.
 
-    Args:
-        net: on the accelerator's device.
-        accelerator: of the training.
-        training, runtime: settings.
-        steps: of the whole training.
-        one_graph: whether all passes of a step are of one shape.
-
     Returns:
         What is called, and whether compiled passes are replayed from CUDA graphs: launching a small network's kernels
         one by one takes longer than computing them.

@@ -45,10 +45,6 @@ class AveragedWeights:
     """Averaged copy of a network's parameters, stored in float32, or finer where they are.
 
     No value is read back from the device.
-
-    Args:
-        net: whose parameters are followed; they are looked up once.
-        kept: share of the average that an update keeps.
     """
 
     def __init__(self, net: nn.Module, kept: KeptShare) -> None:
@@ -81,12 +77,7 @@ class AveragedWeights:
 
 
 class Averages:
-    """All averages of a training: the one that it ends with and, where the settings store some, those of KEPT_WIDTHS.
-
-    Args:
-        net: whose parameters are followed.
-        settings: of the average that the training ends with.
-    """
+    """All averages of a training: the one that it ends with and, where settings store some, those of KEPT_WIDTHS."""
 
     def __init__(self, net: nn.Module, settings: Average) -> None:
         self.main = AveragedWeights(net, kept_share(settings))

@@ -230,13 +230,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """Files `<name>-<step>.safetensors` in a work directory; a resumed run writes the same ones again or finds them.
-
-    Args:
-        work: the folder.
-        steps: optimizer steps after which one is written.
-        name: beginning of their names.
-    """
+    """Files `<name>-<step>.safetensors` in a work directory; a resumed run writes the same ones again or finds them."""
 
     def __init__(self, work: Path, steps: Sequence[int], name: str = "snapshot") -> None:
         self.work = work

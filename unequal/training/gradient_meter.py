@@ -81,16 +81,7 @@ def affinity_of(
     seed: int,
     chunks: Chunks = UNSTORED,
 ) -> Affinity:
-    """Cosines between mean gradients over cells of equal log-SNR; cells without a timestep are left out.
-
-    Args:
-        net, objective: on one device; the network is left asking for gradients.
-        data: whose training images are drawn.
-        schedule: of all timesteps.
-        chosen: how much is measured.
-        seed: of all draws.
-        chunks: where it is stored, so that it is measured once for all processes and attempts.
-    """
+    """Cosines between mean gradients over cells of equal log-SNR; cells without a timestep are left out."""
     cells = equal_log_snr(schedule, chosen.cells, drop_empty=True)
     meter = GradientMeter(
         net.train().requires_grad_(True),

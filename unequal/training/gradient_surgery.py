@@ -36,10 +36,6 @@ def projected(products: Tensor, generator: np.random.Generator) -> Tensor:
 
     Where g_i·g_j < 0, g_i loses its part along g_j, g_i −= (g_i·g_j/‖g_j‖²)·g_j, for each j in an order drawn anew for
     each i; g_j is as it came (2001.06782, algorithm 1).
-
-    Args:
-        products: [K, K], float64.
-        generator: of the orders.
     """
     count = len(products)
     orders = np.stack([generator.permutation(count) for _ in range(count)])
@@ -94,12 +90,7 @@ class Surgery(NamedTuple):
 
 
 class ClusterGradients:
-    """Gradients of a step, a cluster of timesteps each.
-
-    Args:
-        surgery: clusters of the timesteps, and how their gradients are combined.
-        parameters: of the network.
-    """
+    """Gradients of a step, a cluster of timesteps each."""
 
     def __init__(self, surgery: Surgery, parameters: Sequence[Tensor]) -> None:
         self.parameters, self.combined = parameters, surgery.combine

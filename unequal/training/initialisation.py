@@ -92,10 +92,6 @@ def reinitialise(net: nn.Module) -> None:
 def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
     """Give a start the weights that its recipe asks for.
 
-    Args:
-        start: with averaged weights of a model, or fresh ones.
-        recipe: by which it is trained.
-
     Returns:
         Moments that its optimizer begins with, by their parameters' names; None: none.
 

@@ -31,12 +31,6 @@ def with_three_heads(
 ) -> TrainingJob:
     """A job of three heads; draws of held-out images, of the half that is chosen by, settle how they are combined.
 
-    Args:
-        job: whose recipe mixes predictions.
-        network, schedule: settings of what it trains.
-        profile: how many draws there are.
-        device: where it is trained.
-
     Raises:
         UserError: the recipe has one head.
     """

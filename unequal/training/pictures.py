@@ -70,14 +70,7 @@ class Pictures:
         return sorted({-(-total * point // self.count) for point in range(1, self.count + 1)})
 
     def draw(self, net: nn.Module, step: int, average: AveragedWeights, objective: Objective) -> None:
-        """Draw the grid of a step and log it.
-
-        Args:
-            net: the network in training, which stays as it is.
-            step: optimizer steps done.
-            average: of the weights.
-            objective: of three heads it says which one to ask.
-        """
+        """Draw the grid of a step and log it."""
         shown = deepcopy(net)
         average.copy_to(shown)
         self.grids[step] = tiled(self.sampled(shown, objective))

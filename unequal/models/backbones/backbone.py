@@ -50,12 +50,7 @@ class Backbone(ABC):
 
     @abstractmethod
     def build(self, network: Any, spec: ModelSpec) -> nn.Module:
-        """A network with fresh weights from PyTorch's global generator. Raises UserError where it cannot be built.
-
-        Args:
-            network: settings of this kind.
-            spec: how many channels of what size it takes and gives, and its condition.
-        """
+        """A network with fresh weights from PyTorch's global generator. Raises UserError where it cannot be built."""
 
     def load_pretrained(self, network: Any, spec: ModelSpec) -> nn.Module:
         """The trained network that the settings name. Raises UserError where it is not there, or for other images."""

@@ -61,10 +61,6 @@ class ModelInput:
 class Family(ABC):
     """A pipeline with a network of one kind; its weights are read only when they are asked for.
 
-    Args:
-        pipeline: its folder.
-        resolution: height and width of images in pixels; None: the size in the configuration.
-
     Raises:
         UserError: a configuration that this kind does not have.
     """

@@ -34,11 +34,6 @@ HEADS = "attention_heads"
 def build_unet(network: UNet2D, image_size: int, input_channels: int, output_channels: int) -> UNet2DModel:
     """A network with fresh weights.
 
-    Args:
-        network: the architecture, and how many classes are embedded.
-        image_size: height and width of the images.
-        input_channels, output_channels: of the first and the last layer.
-
     Raises:
         UserError: images of that size do not go through it.
     """
