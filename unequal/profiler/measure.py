@@ -5,13 +5,13 @@ are on disk before the network is loaded. The second model is loaded after the f
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.workspace import Chunks, computed_on
 
+T = TypeVar("T")
+#: (images or captions, numbers of some) → their rows.
+Encoder: TypeAlias = Callable[[T, Sequence[int]], Rows]
 SplitName = Literal["train", "held_out"]
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 #: Most timesteps that are measured by default.
@@ -123,13 +126,14 @@ def profile(config: ProfileConfig) -> ProfileResult:
         one.pipeline.refuse_inside(config.out)
     facts = facts_of(config, model, images, strata, {"texts": texts, "labels": labels})
     folder = config.out / CACHE / settings_hash(facts)[:16]
-    latents = encoded_images(config, family, images, strata, folder)
+    latents = encoded("images", images, partial(image_encoder, config, family), strata, folder)
     classes = {name: torch.tensor(own) for name, own in labels.items()}
     splits = {name: Split(strata[name], latents[name], labels=classes.get(name)) for name in images}
 
     def losses_of(one: MeasuredModel, place: Path) -> dict[SplitName, np.ndarray]:
         # A LoRA leaves the text encoders as they are.
-        captions = encoded_texts(config, one.family, texts, strata, folder if one.family is family else place)
+        shared = folder if one.family is family else place
+        captions = encoded("captions", texts, partial(text_encoder, config, one.family), strata, shared)
         complete = {name: replace(split, captions=captions.get(name)) for name, split in splits.items()}
         return measured(one, config, complete, place)
 
@@ -258,46 +262,36 @@ def facts_of(
     }
 
 
-def encoded_images(
-    config: ProfileConfig,
-    family: Family,
-    images: dict[SplitName, ImageFolder],
+def image_encoder(config: ProfileConfig, family: Family) -> Encoder[ImageFolder]:
+    """Load what makes the network's input of images."""
+    encode, channels = family.image_encoder(config.device), family.image_channels
+
+    def rows(of: ImageFolder, numbers: Sequence[int]) -> Rows:
+        return {LATENT: encode(of.pixels(numbers, channels, family.resolution)).float()}
+
+    return rows
+
+
+def text_encoder(config: ProfileConfig, family: Family) -> Encoder[list[str]]:
+    """Load what encodes captions."""
+    encode = family.text_encoder(config.device, PRECISIONS[config.precision])
+    return lambda of, numbers: encode([of[number] for number in numbers])
+
+
+def encoded(
+    what: str,
+    inputs: dict[SplitName, T],
+    load: Callable[[], Encoder[T]],
     strata: dict[SplitName, Strata],
     folder: Path,
 ) -> dict[SplitName, ShardCache]:
-    """Input of the network for all drawn images, on disk."""
-    caches = {name: ShardCache(folder / name / "images", strata[name].drawn) for name in images}
+    """Rows of what is drawn of each split, on disk; the encoder is loaded where some are missing."""
+    caches = {name: ShardCache(folder / name / what, strata[name].drawn) for name in inputs}
     if any(one.missing for one in caches.values()):
         with freed_memory():
-            encode, channels = family.image_encoder(config.device), family.image_channels
-
-            def rows(of: ImageFolder, numbers: Sequence[int]) -> Rows:
-                return {LATENT: encode(of.pixels(numbers, channels, family.resolution)).float()}
-
+            encode = load()
             for name, one in caches.items():
-                one.make(partial(rows, images[name]), f"{name} images")
-            del encode
-    return caches
-
-
-def encoded_texts(
-    config: ProfileConfig,
-    family: Family,
-    texts: dict[SplitName, list[str]],
-    strata: dict[SplitName, Strata],
-    folder: Path,
-) -> dict[SplitName, ShardCache]:
-    """Encoded captions, on disk; empty: the network takes none."""
-    caches = {name: ShardCache(folder / name / "texts", strata[name].drawn) for name in texts}
-    if any(one.missing for one in caches.values()):
-        with freed_memory():
-            encode = family.text_encoder(config.device, PRECISIONS[config.precision])
-
-            def rows(of: list[str], numbers: Sequence[int]) -> Rows:
-                return encode([of[number] for number in numbers])
-
-            for name, one in caches.items():
-                one.make(partial(rows, texts[name]), f"{name} captions")
+                one.make(partial(encode, inputs[name]), f"{name} {what}")
             del encode
     return caches
 

@@ -19,7 +19,6 @@ from unequal.models.folder import RECORD, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
-from unequal.progress import progress as progress_of
 from unequal.randomness import Stream, noise_of
 from unequal.timesteps.partition import members_of
 
@@ -200,16 +199,10 @@ class Ensemble:
         timesteps: Sequence[int],
         *,
         batch_size: int = 256,
-        progress: bool = False,
         **way: Unpack[SamplingOptions],
     ) -> Tensor:
         """Images 0 … count − 1 in batches, as uint8 [count, C, H, W] on the CPU; see `images`."""
-        parts = list[Tensor]()
-        with progress_of(count, "images", label="samples", shown=progress) as bar:
-            for ids in cut(count, batch_size):
-                parts.append(self.images(ids, timesteps, **way))
-                bar.update(len(ids))
-        return torch.cat(parts)
+        return torch.cat([self.images(ids, timesteps, **way) for ids in cut(count, batch_size)])
 
     def images(
         self,
