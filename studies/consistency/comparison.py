@@ -111,8 +111,8 @@ def distances(
     """
     rows = []
     for name, a, b in pairs(list(answers)):
-        row = {"relation": name, "first": a.name, "second": b.name} | facts
-        row |= {"mse_same": mse(answers[a], answers[b])}
+        row: Row = {"relation": name, "first": a.name, "second": b.name, **facts}
+        row["mse_same"] = mse(answers[a], answers[b])
         other = mse(answers[a], mismatched(answers[b]))
         if with_other_noise is None:
             rows.append(row | {"mse_other_noise": other})

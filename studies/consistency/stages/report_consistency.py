@@ -153,8 +153,10 @@ def tables(table: Measured) -> list[Table]:
         for one in comparisons(table).values()
     ]
     columns = ("comparison, same noise", "mean squared error", "baseline", "difference")
-    agreed = ("agreement, 1 − MSE(same noise)/MSE(different noise)",)
-    agreed += tuple(mean_and_sd(agreements(table, *relations)) for relations in STATES.values())
+    agreed = (
+        "agreement, 1 − MSE(same noise)/MSE(different noise)",
+        *(mean_and_sd(agreements(table, *relations)) for relations in STATES.values()),
+    )
     kinds = [{"pair": RELATIONS[row.pop("relation")]} | row for row in means(table["pictures"], "relation")]
     scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
     nearest = table["nearest_training"].items()
