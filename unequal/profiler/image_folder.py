@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,23 +125,10 @@ def caption(file: Path, listed: dict[Path, str]) -> str | None:
 
 
 def refuse_shared(train: ImageFolder, held_out: ImageFolder) -> None:
-    """Raise UserError if a held-out image is a training image too: the same file, or one with the same content."""
-    places = {os.path.realpath(file) for file in train.files}
-    sizes: dict[int, list[Path]] = {}
-    for file in train.files:
-        sizes.setdefault(file.stat().st_size, []).append(file)
-    digests: dict[int, set[str]] = {}
-
-    def is_shared(file: Path) -> bool:
-        if os.path.realpath(file) in places:
-            return True
-        if (size := file.stat().st_size) not in sizes:
-            return False
-        if size not in digests:
-            digests[size] = {content_hash(one) for one in sizes[size]}
-        return content_hash(file) in digests[size]
-
-    if shared := [file for file in held_out.files if is_shared(file)]:
+    """Raise UserError if a held-out image is a training image too, by its content."""
+    sizes = {file.stat().st_size for file in held_out.files}
+    known = {content_hash(file) for file in train.files if file.stat().st_size in sizes}
+    if shared := [file for file in held_out.files if content_hash(file) in known]:
         raise UserError(
             f"{held_out.folder}: {len(shared)} of its images are training images too ({first_names(shared)}); remove "
             "them from one of the two folders"

@@ -13,6 +13,7 @@ from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, 
 from unequal.profiler.document import Losses, Timesteps
 from unequal.profiler.measure import ProfileConfig, ProfileResult, SplitName
 from unequal.report.drawing import INK, RED, SOFT, log_scale, save
+from unequal.report.formatting import plus_minus
 from unequal.report.page import Drawing, Picture, Report, Table, render
 from unequal.timesteps.partition import TABLE_1, TimestepRange, equal_sums
 
@@ -156,11 +157,6 @@ def word(change: float, error: float) -> str:
     if abs(change) <= DISTINGUISHABLE * error:
         return "not distinguishable"
     return "better" if change < 0 else "worse"
-
-
-def plus_minus(mean: float, error: float) -> str:
-    """A mean with its standard error."""
-    return f"{mean:.4g} ± {error:.2g}"
 
 
 def drawings(found: ProfileResult) -> Iterator[Drawing]:

@@ -21,12 +21,7 @@ WRITTEN_BY = "`unequal profile MODEL --train IMAGES --out FOLDER` writes FOLDER/
 
 @dataclass(frozen=True)
 class LoadedProfile:
-    """A profile and the file that it comes from.
-
-    Attributes:
-        document: what the file holds.
-        file: as it was named.
-    """
+    """A profile and the file that it comes from."""
 
     document: Timesteps
     file: Path

@@ -7,7 +7,7 @@ printed for those scripts alone that accept every one of its flags and values; a
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +40,7 @@ class Phrase:
     """
 
     says: str
-    flags: Flags
+    flags: Flags = field(default_factory=dict)
     scripts: tuple[str, ...] = ()
 
     @property
@@ -78,17 +78,12 @@ def phrase(trainer: Trainer, families: Sequence[str], says: str, flags: Flags) -
     return Phrase(says, flags, scripts)
 
 
-def nothing(says: str) -> Phrase:
-    """A line on what no script accepts."""
-    return Phrase(says, {})
-
-
 def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
     """All that scripts for this kind of model accept, and a line on the rest."""
     preserving, prediction = found.measured.schedule.preserves_variance, found.measured.prediction
     if prediction not in (known := PREDICTED[preserving]):
         return [
-            nothing(f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}")
+            Phrase(f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}")
         ]
     by_kind = {
         ("diffusers", True): diffusers_sd,
@@ -96,7 +91,7 @@ def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
         ("kohya", True): kohya_sd,
         ("kohya", False): kohya_flow,
     }
-    slots = nothing("slots: no script draws by slots; use `--as python`")
+    slots = Phrase("slots: no script draws by slots; use `--as python`")
     return [slots, *by_kind[trainer, preserving](found), steps(found)]
 
 
@@ -119,7 +114,7 @@ def diffusers_sd(found: Suggestions) -> list[Phrase]:
             f"density, as two levels ({two.distance:.0%} of draws elsewhere), not weighted back",
             bias,
         ),
-        nothing("boundary: no script keeps to a range of timesteps"),
+        Phrase("boundary: no script keeps to a range of timesteps"),
     ]
 
 
@@ -135,9 +130,9 @@ def diffusers_flow(found: Suggestions) -> list[Phrase]:
     return [
         phrase("diffusers", ["sd3"], f"{says}; errors of the velocity", {**flags, "--precondition_outputs": 0}),
         phrase("diffusers", ["flux"], says, flags),
-        nothing("density, as shift or Beta: no flag; a shift is the scheduler's, in the model's folder"),
-        nothing("Min-SNR: no script for flows has it"),
-        nothing("boundary: no script keeps to a range of timesteps"),
+        Phrase("density, as shift or Beta: no flag; a shift is the scheduler's, in the model's folder"),
+        Phrase("Min-SNR: no script for flows has it"),
+        Phrase("boundary: no script keeps to a range of timesteps"),
     ]
 
 
@@ -147,7 +142,7 @@ def kohya_sd(found: Suggestions) -> list[Phrase]:
     common: Flags = {"--v_parameterization": None} if found.measured.prediction == "v_prediction" else {}
     return [
         phrase("kohya", ["sd"], "Min-SNR", {**common, "--min_snr_gamma": found.gamma.gamma}),
-        nothing("density: no flag of these scripts but a range, of uniform timesteps"),
+        Phrase("density: no flag of these scripts but a range, of uniform timesteps"),
         *kohya_experts("sd", first, "index of the scripts' own schedule, scaled_linear 0.00085 … 0.012"),
     ]
 
@@ -167,8 +162,8 @@ def kohya_flow(found: Suggestions) -> list[Phrase]:
         phrase("kohya", ["sd3"], f"or {near(shifted)}; {x0}", {**uniform, "--training_shift": shift}),
         phrase("kohya", ["flux"], f"density, {near(normal)}", {**sigmoid, **raw}),
         phrase("kohya", ["flux"], f"or {near(shifted)}", {**by_shift, **raw}),
-        nothing("density, as Beta: no flag"),
-        nothing("Min-SNR: these scripts read --min_snr_gamma and pass it over for flows"),
+        Phrase("density, as Beta: no flag"),
+        Phrase("Min-SNR: these scripts read --min_snr_gamma and pass it over for flows"),
         *kohya_experts("sd3", round(1000 * found.border.boundary.time()), "1000·s, after the shift"),
     ]
 
@@ -190,11 +185,11 @@ def kohya_experts(family: str, first: int, what: str) -> list[Phrase]:
 def steps(found: Suggestions) -> Phrase:
     """Sampling is no matter of training scripts."""
     if found.measured.schedule.preserves_variance:
-        return nothing(f"sampling steps: of a pipeline that takes them, timesteps={found.steps}")
+        return Phrase(f"sampling steps: of a pipeline that takes them, timesteps={found.steps}")
     schedule, k = found.measured.schedule, found.measured.shift
     # The scheduler shifts what it is given.
     times = [round(Boundary.at_timestep(step, schedule).time(k), 4) for step in found.steps]
-    return nothing(f"sampling steps: of a pipeline whose scheduler has a shift of {k:.3g}, sigmas={times}")
+    return Phrase(f"sampling steps: of a pipeline whose scheduler has a shift of {k:.3g}, sigmas={times}")
 
 
 def of_family(found: Suggestions, family: str) -> Nearest:
