@@ -18,11 +18,12 @@ from torch.nn import functional
 from unequal.models.backbones.backbone import Unexportable, backbone_of, take_over
 from unequal.models.backbones.unet2d.backbone import attentions
 from unequal.models.backbones.unet2d.exchange import load_diffusers
-from unequal.models.backbones.unet2d.openai import OpenAIArchitecture, check_shapes, load_openai, translated
+from unequal.models.backbones.unet2d.openai import OpenAIArchitecture, load_openai, translated
 from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
 from unequal.models.pruned import load_any_model, replay
+from unequal.models.weights import check_shapes
 from unequal.settings.network import OpenAIFlags
 
 TIMESTEPS = torch.tensor([0, 3, 999])
@@ -139,7 +140,7 @@ def test_published_networks_have_a_place_for_every_tensor(name):
         architecture = OpenAIArchitecture.of(state)
         net = architecture.network(size, OpenAIFlags(**flags), 0.0)
         weights = translated(state, architecture, OpenAIFlags(**flags))
-    check_shapes(weights, net)
+    check_shapes(weights, net, name)
     assert sum(one.numel() for one in state.values()) == pytest.approx(millions * 1e6, rel=0.005)
 
 
