@@ -84,7 +84,7 @@ def warm_place(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     address = (base if alone else base.parent) / "warm"
     with FileLock(address.with_suffix(".lock")):
         if not address.exists():
-            address.write_text(str(start_warm(watched=os.getpid() if alone else os.getppid())[0]))
+            address.write_text(str(start_warm(watched=os.getpid() if alone else os.getppid())))
     return Path(address.read_text())
 
 

@@ -26,10 +26,6 @@ class Command:
 
     process: subprocess.Popen[bytes]
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
     def ended(self, seconds: float) -> int | None:
         """Its status once it has ended, negative for a signal; None if it runs on after so many seconds."""
         with suppress(subprocess.TimeoutExpired):
@@ -89,8 +85,8 @@ class Warm:
         return WarmProcess(int(line_of(answers)), answers)
 
 
-def start_warm(watched: int | None = None) -> tuple[Path, subprocess.Popen[bytes]]:
-    """A warm process, which ends by itself with another one, and its folder, which then goes too."""
+def start_warm(watched: int) -> Path:
+    """The folder of a new warm process, which ends with the one that it watches; then the folder goes too."""
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     listening = folder / SOCKET
     python = f"{sys.executable} -IS {HERE / 'warm_python.py'} {listening} {sys.executable}"
@@ -100,14 +96,13 @@ def start_warm(watched: int | None = None) -> tuple[Path, subprocess.Popen[bytes
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     # Read on import, before which a stage would have set it.
     environment |= {"MLFLOW_LOGGING_LEVEL": "CRITICAL", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    command = [sys.executable, "-P", str(HERE / "warm.py"), str(listening)]
-    command += [] if watched is None else [str(watched)]
+    command = [sys.executable, "-P", str(HERE / "warm.py"), str(listening), str(watched)]
     process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
     while not listening.exists():
         if process.poll() is not None:
             raise RuntimeError(f"the warm process has ended with {process.returncode}")
         time.sleep(0.01)
-    return folder, process
+    return folder
 
 
 def line_of(answers: socket.socket) -> str:

@@ -40,7 +40,7 @@ LOOK_SECONDS = 1.0
 status: int | None = None
 
 
-def main(path: str, watched: int | None = None) -> None:
+def main(path: str, watched: int) -> None:
     """Start whatever is asked for, many programs at once."""
     atexit.register(leave)  # before the libraries register anything: it comes last
     with socket.socket(socket.AF_UNIX) as listening:
@@ -52,7 +52,7 @@ def main(path: str, watched: int | None = None) -> None:
         gc.freeze()  # or each program would look through all of that for what nobody needs, and copy it in doing so
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are waited for by nobody
         listening.settimeout(LOOK_SECONDS)
-        while watched is None or Path(f"/proc/{watched}").exists():
+        while Path(f"/proc/{watched}").exists():
             try:
                 asking, _ = listening.accept()
             except TimeoutError:
@@ -125,4 +125,4 @@ def leave() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], int(sys.argv[2]))
