@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import torch
-from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
-from diffusers.models.autoencoders.vq_model import VQModel
 from torch import Tensor, nn
 
 from unequal.data.prepared import to_model_range
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
-from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_device
+from unequal.latents.autoencoder import KINDS as AUTOENCODERS
+from unequal.latents.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shape, on_device
 from unequal.profiler.document import Betas, Shifted
 from unequal.profiler.pipeline_folder import PipelineFolder, errors_in_one_line
 from unequal.profiler.schedules import schedule_of
 from unequal.profiler.shard_cache import Rows
 
-AUTOENCODERS: dict[str, type[Any]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
-#: Where pipelines keep theirs.
-PLACES = ("vae", "vqvae")
 KINDS_OF_IMAGES = (1, 3)
 #: Images that go through an autoencoder at once: memory is bounded by it.
 ENCODED = 4
@@ -76,7 +72,7 @@ class Family(ABC):
     def __init__(self, pipeline: PipelineFolder, resolution: int | None = None) -> None:
         self.pipeline = pipeline
         self.config = self.loaded(self.part, self.kind)
-        self.latents_of = next((part for part in PLACES if part in pipeline.parts), None)
+        self.latents_of = next((part for part in SUBFOLDERS if part in pipeline.parts), None)
         self.resolution = resolution or self.default_resolution
         self.check()
         self.schedule, self.prediction = self.process()
