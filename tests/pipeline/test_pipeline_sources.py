@@ -10,9 +10,17 @@ import yaml
 from one_line import refusal
 from pydantic import TypeAdapter
 
-from unequal.files import read_json, write_json
+from unequal.files import content_hash, read_json, write_json
 from unequal.pipeline import sources as module
-from unequal.pipeline.sources import SOURCES, check_sources, refuse_other_source, sources, without_paths, write_sources
+from unequal.pipeline.sources import (
+    SOURCES,
+    check_sources,
+    input_hash,
+    refuse_other_source,
+    sources,
+    without_paths,
+    write_sources,
+)
 from unequal.settings.values import Outside
 
 Write = Callable[..., None]
@@ -155,6 +163,18 @@ def test_of_a_folder_paths_and_contents_count(write, change):
     write_sources(GRAPH)
     CHANGES[change](Path("net/unet/config.json"))
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
+
+
+def test_a_large_input_is_read_once_by_all_stages_until_it_changes(write, monkeypatch):
+    images = Path("images.npz")
+    small = input_hash(images)
+    monkeypatch.setattr(module, "LARGE", images.stat().st_size)
+    assert input_hash(images) == small == content_hash(images)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "content_hash", lambda path: pytest.fail(f"{path} was read"))
+        assert input_hash(images) == small
+    images.write_bytes(b"altered")
+    assert input_hash(images) == content_hash(images) != small
 
 
 @pytest.mark.parametrize("content", ["[]", "{"])

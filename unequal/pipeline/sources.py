@@ -35,6 +35,8 @@ KEYS = (
 NAMING = frozenset(key.rpartition(".")[2] for key in KEYS)
 #: File of known hashes, in the folder of resumable states: path → its state, its hash.
 KNOWN = "sources.json"
+#: Bytes from which an input is large: its hash is remembered.
+LARGE = 1 << 30
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
 
@@ -111,6 +113,12 @@ def known_hash(path: Path) -> str:
     sha256 = content_hash(path)
     write_facts(memory, known | {name: [now, sha256]})
     return sha256
+
+
+def input_hash(path: Path) -> str:
+    """Hash a stage's input: a large one once, for every stage and process that reads it."""
+    large = sum(file.stat().st_size for file in files_below(path)) >= LARGE
+    return known_hash(path) if large else content_hash(path)
 
 
 def state(path: Path) -> str:

@@ -44,7 +44,7 @@ from unequal.pipeline.program import (
     same_command,
     stop_requested,
 )
-from unequal.pipeline.sources import refuse_other_source, without_paths
+from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import (
@@ -114,7 +114,7 @@ class Run:
         if str(path) not in self._inputs:
             if self._attempt is not None:
                 raise RuntimeError(f"input {path} comes after the first use of work or output")
-            self._inputs[str(path)] = content_hash(require(Path(path)))
+            self._inputs[str(path)] = input_hash(require(Path(path)))
             self._tracker.input(Path(path))
         return Path(path)
 
