@@ -1,5 +1,6 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
+import re
 from zipfile import ZipFile
 
 import pytest
@@ -17,6 +18,13 @@ def project(tiny_pipeline, tmp_path_factory):
 def test_nothing_is_left_to_do_for_either_engine(project):
     assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
     assert stages_of_repro(run(project, "dvc", "repro")) == set()
+
+
+def test_every_stage_waits_for_the_gate(project):
+    said = run(project, "snakemake", "--cores", "2", "-n", "-F")
+    inputs = dict(re.findall(r"^(?:local)?rule (\w+):\n +input: (.*)$", said, re.MULTILINE))
+    assert len(inputs) > 10
+    assert [name for name, paths in inputs.items() if "artifacts/params_checked.json" not in paths] == ["check_params"]
 
 
 def test_every_stage_left_a_log_and_a_benchmark(project):
