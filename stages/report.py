@@ -9,14 +9,14 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
+from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.captions import CAPTIONS
-from unequal.report.formatting import today
+from unequal.report.formatting import duration, today
 from unequal.report.heads import head_wins
-from unequal.report.overview import against_control, overview, recommend, scored, variants_table
+from unequal.report.overview import against_control, in_order, overview, recommend, scored, smoke_run, variants_table
 from unequal.report.page import Drawing, Report, publish
-from unequal.report.pipeline_page import TITLE, compare, documents, readiness, sections
+from unequal.report.pipeline_page import SMOKE_TITLE, TITLE, compare, documents, readiness, sections
 from unequal.report.pipeline_pictures import (
-    fid_scatter,
     groups_and_limits,
     loss_changes,
     loss_profile,
@@ -24,13 +24,10 @@ from unequal.report.pipeline_pictures import (
     sample_grid,
     sampler_probabilities,
     slot_changes,
-    slot_strips,
-    space_profiles,
     training_curves,
 )
 from unequal.report.pipeline_tables import (
     SLOT_CHANGE_COLUMNS,
-    comparison_rows,
     experts_table,
     fid_rows,
     groups_table,
@@ -39,15 +36,14 @@ from unequal.report.pipeline_tables import (
     scores_and_costs,
     searches_table,
     slot_change_rows,
-    slots_table,
 )
 from unequal.report.results import RunResults, data_condition, read_results
 from unequal.report.statements import Difference
-from unequal.report.summary import print_summary
+from unequal.report.summary import commands, print_summary
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
-WIDE, TALL, BROAD, LOW = (8.4, 4.4), (8.4, 5.6), (10.5, 4.2), (8.4, 2.4)
+WIDE, TALL, BROAD = (8.4, 4.4), (8.4, 5.6), (10.5, 4.2)
 
 
 class Settings(StageSettings):
@@ -67,22 +63,22 @@ def main(run: Run, settings: Settings) -> None:
         run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    variants, compared = list(found.variants.values()), compare(found, settings.finetune_recipes)
-    statements = sections(found, compared, changes)
-    differences = against_control(found)
-    best, table = recommend(found, compared.ranked, differences), variants_table(found, differences)
+    place = place_below()
+    compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
+    statements, differences = sections(found, compared, changes), against_control(found)
+    best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
+    variants, table = scored(found), variants_table(found, differences)
     report = Report(
-        title=TITLE,
+        title=SMOKE_TITLE if is_trial(place) else TITLE,
         lead=best.text,
-        commands=[f"unequal sample {best.model} --count 64 --grid", f"unequal export {best.model} my-model"],
+        commands=commands(best.model, place),
         facts=facts(found, run.runtime.price_an_hour),
         overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
         sections=statements,
         tables=[
             table,
             scores_and_costs(variants, found.references),
-            losses_table(found.losses, found.floor, found.schedule),
-            slots_table(found.slot_sets, found.losses, found.floor),
+            losses_table(in_order(found.losses, variants), found.floor, found.schedule),
             groups_table(found.groups, found.group_shares, found.group_steps),
             *([searches_table(found.searches)] if found.searches else []),
             *([asked] if (asked := requests_table(found.searches)) else []),
@@ -91,7 +87,7 @@ def main(run: Run, settings: Settings) -> None:
         conditions=found.conditions(),
         drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
         documents=documents(found, compared, statements, table),
-        rows={"fid": fid_rows(variants), "loss_comparison": comparison_rows(found.losses, found.floor)},
+        rows={"fid": fid_rows(list(found.variants.values()))},
     )
     publish(run, report)
     rows, path = slot_change_rows(changes), run.output("results/interference.csv")
@@ -101,7 +97,7 @@ def main(run: Run, settings: Settings) -> None:
     scores = {name: variant.fid for name, variant in found.variants.items()}
     write_json(run.output("results/scores.json"), {"fid": scores})
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
-    print_summary(found, best)
+    print_summary(found, best, place)
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
 
 
@@ -110,17 +106,17 @@ def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]
     changes = {
         f"fid_percent_{end}/{name}": value for name, one in differences.items() for end, value in one.percents().items()
     }
-    minutes = {f"training_minutes/{one.name}": found.minutes(one.name) for one in scored(found)}
+    minutes = {f"training_minutes/{one.name}": found.seconds(one.name) / 60 for one in scored(found)}
     return changes | minutes | {f"training_flops/{one.name}": float(one.training_flops) for one in scored(found)}
 
 
 def facts(found: RunResults, price: float | None) -> str:
     """Data, device, time, date and commit of the run, in a line; with what it cost at a price an hour."""
-    minutes = sum(one.seconds for one in found.trainings.values()) / 60
+    seconds = sum(one.seconds for one in found.trainings.values())
     parts = [
         data_condition(found.data),
-        f"{minutes:.3g} minutes of training on {found.base['device']}",
-        *([f"{minutes / 60 * price:.3g} at {price:g} an hour"] if price is not None else []),
+        f"{duration(seconds)} of training on {found.base['device']}",
+        *([f"{seconds / 3600 * price:.3g} at {price:g} an hour"] if price is not None else []),
         today(),
         *commit_words(),
     ]
@@ -129,7 +125,7 @@ def facts(found: RunResults, price: float | None) -> str:
 
 def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
     """Name → size in inches and drawing function, in the order of the page."""
-    changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
+    changes = found.changes("train", settings.finetuned)
     drawn = {
         "training_curves": (WIDE, partial(training_curves, trainings=found.trainings)),
         "progress": (
@@ -140,21 +136,12 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
             TALL,
             partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
         ),
-        "loss_spaces": (
-            BROAD,
-            partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule),
-        ),
-        "slots": (LOW, partial(slot_strips, sets=found.slot_sets, timesteps=found.schedule.timesteps)),
         "loss_changes": (WIDE, partial(loss_changes, losses=found.losses, slots=found.slots)),
         "interference": (WIDE, partial(slot_changes, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         **({} if found.wins is None else {"head_wins": (BROAD, partial(head_wins, wins=found.wins))}),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
-        "fid_sampling_flops": (
-            WIDE,
-            partial(fid_scatter, variants=variants, cost="sampling_flops", text="sampling FLOPs an image"),
-        ),
-        "samples": (TALL, partial(sample_grid, samples=found.samples)),
+        "samples": (TALL, partial(sample_grid, samples=in_order(found.samples, scored(found)))),
     }
     shown = {"loss_changes": len(found.losses) > 1, "interference": bool(changes), "progress": bool(found.progress)}
     return {name: one for name, one in drawn.items() if shown.get(name, True)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from commands import done
 from diffusers import DDIMPipeline, DDPMPipeline, FlowMatchEulerDiscreteScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
@@ -23,6 +24,8 @@ from unequal.cli import clean, estimate
 from unequal.cli.architecture import network_of
 from unequal.cli.architecture import spec_of as base_spec
 from unequal.cli.export import export
+from unequal.cli.loading import loading_code
+from unequal.cli.sample import PictureRequest
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.files import write_json
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
@@ -30,10 +33,12 @@ from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, sav
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.params_files import read_params
+from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params import Params
 from unequal.settings.samplers import AnySampler
+from unequal.settings.strict import read_yaml
 from unequal.training.batches import Batch
 from unequal.training.objectives import objective_for
 
@@ -58,6 +63,11 @@ def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None
     record = ModelRecord(**facts, **dict.fromkeys(("steps", "images_seen", "training_flops"), 1), seed=0)
     save_model(folder, net, record, removals)
     return folder
+
+
+SAMPLING: dict[str, Any] = {
+    "steps": 8, "spacing": "edm", "solver": "dpm_solver_2m", "eta": 0.0, "clip": True, "batch_size": 4,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -187,7 +197,7 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     saved(project / "artifacts/models/mine", removals=removals)
     scores = {
         "fid_mean": 1.234567, "reference": "training images", "features": 64, "extractor": "classifier-0123",
-        "samples_per_seed": 1000, "sampling": {"steps": 50},
+        "samples_per_seed": 1000, "sampling": SAMPLING,
     }  # fmt: skip
     write_json(project / "results/fid/mine.json", scores)
     name = load_record(project / "artifacts/models/mine").name
@@ -196,14 +206,58 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     written, _, code = done("export", "best", "taken").partition("To load it:\n\n")
     assert "README.md" in written
     card = (project / "taken/README.md").read_text()
-    assert all(
-        words in card
-        for words in ("# mine", "FID 1.23 against training images", "64 of classifier-0123", "| bf16 |", "of ddim")
-    )
+    said = ("# mine", "FID 1.23 against training images", "64 of classifier-0123", "| bf16 |", "1000 a seed, by DPM-S")
+    assert [words for words in said if words not in card] == []
     assert dedent(code).strip() in card
     loaded: dict[str, Any] = {}
-    exec(dedent(code).replace("num_inference_steps=50", "num_inference_steps=2"), loaded)
+    exec(dedent(code), loaded)
     assert len(loaded["images"]) == 4
+
+
+WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "ddim": ({}, {"steps": 7, "spacing": "uniform", "eta": 0.0, "clip": True}),
+    "not clipped": ({"prediction": "v_prediction"}, {"steps": [99, 60, 7], "eta": 0.0, "clip": False}),
+    "dpm": ({}, SAMPLING),
+    "dpm of a network with a variance": ({"variance": "learned"}, SAMPLING),
+    "heun": ({"prediction": "sample"}, SAMPLING | {"solver": "heun"}),
+    "flow": (
+        {"prediction": "velocity", "schedule": "flow", "shift": 3.0},
+        {"steps": 6, "spacing": "edm", "eta": 0.0, "clip": False},
+    ),
+    "here": ({"removals": REMOVALS}, SAMPLING),
+}
+
+
+@pytest.mark.parametrize(("spec", "sampling"), WAYS.values(), ids=WAYS)
+def test_the_code_of_an_export_samples_as_the_run_did(
+    project: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], sampling: dict[str, Any]
+) -> None:
+    """From the same noise, but for rounding."""
+    folder = saved(project / "artifacts/models/mine", **spec)
+    settings = read_yaml(ROOT / "params.yaml")
+    settings["sampling"] = {"batch_size": 4} | sampling
+    (project / "params.yaml").write_text(yaml.safe_dump(settings))
+    export("mine", project / "taken")
+    code = (project / "taken/README.md").read_text().split("```python\n")[1].partition("```")[0]
+    assert "# The run" not in code
+    start = Ensemble.load(folder).noise_of(range(4), 0, Stream.SAMPLE_START)
+    monkeypatch.setattr(torch, "randn", lambda *_: start)
+    taken: dict[str, Any] = {}
+    exec(code, taken)
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    images = PictureRequest("mine", 4).images()
+    assert np.abs(taken["images"].numpy().astype(int) - images).max() <= 1
+    assert len(np.unique(images)) > 10
+
+
+def test_the_code_of_an_export_says_where_it_differs_from_the_run(project: Path) -> None:
+    flow = load_record(saved(project / "flow", prediction="velocity", schedule="flow"))
+    (project / "taken/unet").mkdir(parents=True)
+    (project / "taken/scheduler").mkdir()
+    write_json(project / "results/fid/flow.json", {"sampling": SAMPLING})
+    code = loading_code(project / "taken", "flow", flow)
+    assert code.startswith("# The run steps by dpm_solver_2m, this by Euler, and clips predicted images.\n")
 
 
 def test_clean_lists_and_deletes_what_is_old_and_leaves_what_a_running_stage_uses(project: Path):

@@ -146,7 +146,7 @@ def test_the_page_shows_samples_next_to_the_nearest_training_images(tmp_path: Pa
     names = [text.get_text() for axes in figure.axes for text in (axes.yaxis.label, *axes.get_yticklabels())]
     assert {"uniform", "nearest training image", "held-out images"} <= set(names)
     line = page_facts(race, data)
-    assert line.startswith("folder, 30 training and 10 held-out images, 8×8×3 values each · 1.0 h of training")
+    assert line.startswith("folder, 30 training and 10 held-out images of 8×8×3 values · 1 h of training")
 
 
 @pytest.mark.parametrize(

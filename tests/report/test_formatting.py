@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unequal.report.formatting import mean_and_sd, plus_minus, sd, with_prefix
+from unequal.report.formatting import duration, mean_and_sd, plus_minus, sd, with_prefix
 from unequal.report.pipeline_tables import slot_change_rows
 from unequal.report.results import changes
 from unequal.timesteps.partition import Partition
@@ -18,6 +18,17 @@ from unequal.timesteps.partition import Partition
 )  # fmt: skip
 def test_three_digits_and_a_prefix(value: float, text: str) -> None:
     assert with_prefix(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0.4 s"), (12.18, "12 s"), (59.7, "60 s"), (90, "1.5 min"), (240, "4 min"), (3590, "60 min"),
+        (6840, "1.9 h"), (7200, "2 h"), (453_600, "126 h"),
+    ],
+)  # fmt: skip
+def test_a_time_has_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(

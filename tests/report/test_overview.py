@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from unequal.artifacts.figures import Replicas
 from unequal.pipeline.engines import print_summary
-from unequal.report.memorizing import nearest_images
+from unequal.pipeline.trials import is_trial, place_below
+from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
 from unequal.report.overview import Recommendation, pareto_front, recommend
-from unequal.report.results import RunResults, Variant
+from unequal.report.results import RunResults, Variant, data_condition
 from unequal.report.statements import Difference
-from unequal.report.summary import HEAD, summary
+from unequal.report.summary import HEAD, commands, summary
 from unequal.statistics.verdicts import BETTER
 
 FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}
@@ -32,11 +33,17 @@ def results(fids: dict[str, float]) -> RunResults:
 @pytest.mark.parametrize(
     ("ready", "fids", "resolution", "model", "text"),
     [
-        (True, FIDS, 0.1, "experts_unpruned", "Take experts unpruned: its FID of 6.00 is 25.0 % below that of longer."),
-        (True, FIDS, 0.5, "longer", "no method has a FID that is distinguishably lower"),
-        (True, FIDS | {"experts_unpruned": 9.0}, 0.01, "longer", "Take longer, FID 8.00"),
-        (False, FIDS, 0.1, "base", "Train the base for longer"),
-        (True, {"base": 10.0}, 0.1, "base", "Take base, FID 10.0"),
+        (True, FIDS, 0.1, "experts_unpruned", "its FID of 6.00 is 25.0 % below that of longer."),
+        (
+            True,
+            FIDS,
+            0.5,
+            "longer",
+            "lower; experts unpruned differs by −25.0 % (−54.5 to +23.7 %, not disti",
+        ),
+        (True, FIDS | {"experts_unpruned": 9.0}, 0.01, "longer", "Take longer (artifacts/models/longer), FID 8.00"),
+        (False, FIDS, 0.1, "base", "Give the base more images"),
+        (True, {"base": 10.0}, 0.1, "base", "Take base (artifacts/models/base), FID 10.0"),
     ],
 )
 def test_a_method_is_recommended_only_if_its_fid_is_distinguishably_lower(
@@ -59,7 +66,8 @@ def test_repeated_trainings_are_recommended_by_their_mean() -> None:
     object.__setattr__(found, "replicas", Replicas(seeds=[0, 1, 2, 3], endpoints={"fid": trainings}))
     best = recommend(found, True, {"experts_unpruned": Difference(float(np.log(3 / 4)), 0.01, BETTER)})
     assert best.text == (
-        "Take experts unpruned: its FID of 3.00 is 25.0 % below that of longer. Each model was trained 4 times."
+        "Take experts unpruned (artifacts/models/experts_unpruned): its FID of 3.00 is 25.0 % below that of longer. "
+        "Each model was trained 4 times."
     )
 
 
@@ -79,15 +87,50 @@ def test_the_nearest_image_of_a_copy_is_its_original() -> None:
     assert distances == pytest.approx(np.sqrt(np.square(near.astype(float) - data[[7, 40]]).mean((1, 2, 3))), rel=1e-3)
 
 
+def test_held_out_images_that_are_shown_differ_from_each_other() -> None:
+    """Of 64 images, 40 are copies of the first one."""
+    random = np.random.default_rng(0)
+    data, held_out = (random.integers(0, 256, (64, 1, 4, 4), dtype=np.uint8) for _ in range(2))
+    held_out[1:41] = held_out[0]
+    shown = memorizing_rows(data[:20], data, held_out)[0]["held-out images"]
+    assert len(shown) == SHOWN
+    assert len(np.unique(shown, axis=0)) == SHOWN
+
+
+def test_copies_among_held_out_images_are_no_training_images() -> None:
+    facts = {"source": "folder", "split": {"train": [0, 1701], "holdout": [1701, 1890]}, "shape": [3, 16, 16]}
+    plain = "folder, 1701 training and 189 held-out images of 16×16×3 values"
+    assert data_condition(facts | {"copies": {"train": 40, "holdout": 0}}) == plain
+    repeated = f"{plain}; 10 held-out ones repeat another held-out one, none a training image"
+    assert data_condition(facts | {"copies": {"train": 40, "holdout": 10}}) == repeated
+
+
 def test_a_summary_says_what_to_take_and_what_to_do_next() -> None:
     found: Any = results(FIDS)
     object.__setattr__(found, "references", {"real_against_real": {"fid": 0.1346}})
     object.__setattr__(found, "trainings", {name: SimpleNamespace(seconds=90.0) for name in ("base", "longer")})
     lines = list(summary(found, Recommendation("experts_unpruned", "Take experts unpruned."), wall=7200.0))
-    assert lines[1:3] == ["  Take experts unpruned.", "  model:  artifacts/models/experts_unpruned"]
-    assert lines[3] == "  FID:    6.00 ± 0.10; control (longer) 8.00 ± 0.10; real images 0.135"
-    assert lines[5] == "  time:   3.0 min of training; this command took 2.0 h"
-    assert [line.split()[-1] for line in lines[6:]] == ["results/report.html", "--grid", "my-experts-unpruned"]
+    assert lines[1:3] == [
+        "  Take experts unpruned.",
+        "  FID:    6.00 ± 0.10; control (longer) 8.00 ± 0.10; real images 0.135",
+    ]
+    assert lines[4] == "  time:   3 min of training; this command took 2 h"
+    assert [line.split()[-1] for line in lines[5:]] == ["results/report.html", "--grid", "my-experts-unpruned"]
+
+
+def test_commands_enter_the_folder_of_a_run_below_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tries/my flowers").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "tries/my flowers")
+    place = place_below(tmp_path)
+    assert is_trial(place)
+    assert commands("base", place)[0] == "cd 'tries/my flowers'"
+    monkeypatch.chdir(tmp_path)
+    assert not is_trial(place_below(tmp_path))
+    assert commands("base", place_below(tmp_path)) == [
+        "unequal sample base --count 64 --grid",
+        "unequal export base my-base",
+    ]
+    assert place_below(tmp_path / "elsewhere") == Path()
 
 
 def test_snakemake_prints_the_summary_of_a_report_that_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,11 +204,24 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     assert uneven_tables(page) == []
     assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
-    assert len(drawn) == page.count("data:image/png") == 15
+    assert len(drawn) == page.count("data:image/png") == 12
     assert "orphan" not in page
-    said = ("made-up, 20 training and 4 held-out images, 8×8×1", "DDIM, 3 steps", "6 draws a timestep")
-    said += ("Take experts unpruned", "timesteps, trained in bf16, compiled")
+    said = ("made-up, 20 training and 4 held-out images of 8×8×1", "DDIM, 3 listed steps", "6 draws a timestep")
+    said += ("Take experts unpruned (artifacts/models/experts_unpruned)", "timesteps, trained in bf16, compiled")
     assert [text for text in said if text not in page] == []
+
+
+def test_the_page_of_a_smoke_run_says_first_that_its_figures_mean_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.report.place_below", lambda: Path("tries/mine"))
+    said = run()
+    assert "open tries/mine/results/report.html" in said.output
+    page = Path("results/report.html").read_text()
+    first = page[page.index("<h1>") : page.index("<figure")]
+    assert "<h1>A smoke run: its figures mean nothing</h1>" in first
+    assert "the base saw 100 images, and each FID is of 64 samples" in first
+    assert "cd tries/mine\nunequal sample base" in first
+    assert "Take " not in page
+    assert "Results of the methods" in findings()["keys"]
 
 
 def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, float]]) -> None:

@@ -39,13 +39,6 @@ class SlotTable(Strict):
         return self.slots[number - 1]
 
 
-class SlotSets(Strict):
-    """results/metrics/slots.json: slots of equal loss and of equal excess loss, where they can be made."""
-
-    total: SlotRanges | None = None
-    excess: SlotRanges | None = None
-
-
 class NumberedGroup(Strict):
     """One group: its timesteps first, first + stride, … last, and its limit as a share of the base's FLOPs."""
 
@@ -116,11 +109,6 @@ def read_slots(path: Path, timesteps: int) -> SlotTable:
     if table.timesteps != timesteps:
         raise UserError(f"{path}: slots of {table.timesteps} timesteps, the model has {timesteps}; compute them again")
     return table
-
-
-def read_slot_sets(path: Path) -> dict[str, Partition]:
-    """Read results/metrics/slots.json: loss → slots. Raises UserError where it is missing or altered."""
-    return {loss: slots for loss, slots in validate(SlotSets, read_json(path), path) if slots is not None}
 
 
 def read_groups(path: Path) -> GroupTable:

@@ -3,36 +3,47 @@
 from pathlib import Path
 
 from unequal.artifacts.figures import computation
+from unequal.cli.loading import FIGURES, loading_code
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord
 from unequal.report.formatting import with_prefix
+from unequal.report.results import sampling_condition
 
 CARD = "README.md"
-FIGURES, TRAINED, DATA = Path("results/fid"), Path("results/metrics"), Path("artifacts/data/facts.json")
+TRAINED, DATA = Path("results/metrics"), Path("artifacts/data/facts.json")
+CARD_TEXT = """\
+---
+library_name: {library}
+pipeline_tag: unconditional-image-generation
+---
 
+# {name}
 
-def loading_code(folder: Path) -> str:
-    """Python that loads what was exported to a folder."""
-    if (index := folder / "model_index.json").exists():
-        name = read_json(index)["_class_name"]
-        return (
-            f"from diffusers import {name}\n\n"
-            f'pipeline = {name}.from_pretrained("{folder}")\n'
-            "images = pipeline(batch_size=4, num_inference_steps=50).images\n"
-        )
-    for part, name in (("unet", "UNet2DModel"), ("transformer", "DiTTransformer2DModel")):
-        if (folder / part).exists():
-            return (
-                f"from diffusers import FlowMatchEulerDiscreteScheduler, {name}\n\n"
-                f'network = {name}.from_pretrained("{folder}", subfolder="{part}")\n'
-                f'scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained("{folder}", subfolder="scheduler")\n'
-            )
-    return (
-        "import unequal\n\n"
-        f'model = unequal.Ensemble.load("{folder}")\n'
-        f"images = model.sample(4, range(model.schedule.timesteps - 1, -1, -20))  # uint8 [4, C, H, W]\n"
-    )
+A diffusion model of {shape} values{experts}, trained with unequal.
+
+## Load it
+
+```python
+{code}
+```
+
+## How it was trained
+
+| | |
+|---|---|
+{training}
+
+## What was measured
+
+{measured}
+
+## Limits
+
+The model repeats what its training images show, their biases included. With few training images it may repeat whole
+images: compare samples with their nearest training images before you publish them. The licence of the training images
+may bind what is made of them.
+"""
 
 
 def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
@@ -43,49 +54,31 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
         records: of the model, or of the experts that together are one.
         name: of the model in the run.
     """
-    first, diffusers = records[0], (folder / "model_index.json").exists()
-    spec, images = first.spec, sum(one.images_seen for one in records) + first.inherited_images
-    flops = sum(one.training_flops for one in records) + first.inherited_flops
     experts = f", {len(records)} experts for a range of timesteps each" if len(records) > 1 else ""
-    lines = [
-        "---",
-        f"library_name: {'diffusers' if diffusers else 'unequal'}",
-        "pipeline_tag: unconditional-image-generation",
-        "---",
-        "",
-        f"# {name}",
-        "",
-        f"A diffusion model of {' × '.join(map(str, spec.space.shape))} values{experts}, trained with unequal.",
-        "",
-        "## Load it",
-        "",
-        "```python",
-        loading_code(folder).rstrip(),
-        "```",
-        "",
-        "## How it was trained",
-        "",
-        "| | |",
-        "|---|---|",
-        f"| data | {data_line()} |",
-        f"| network | {first.backbone}, {with_prefix(sum(one.parameters for one in records))} parameters |",
-        f"| schedule, prediction | {spec.schedule.name}, {spec.timesteps} timesteps; {spec.prediction} |",
-        f"| images seen, FLOPs | {with_prefix(images)}, {with_prefix(flops)} multiply–accumulates |",
-        *computed(first.name),
-        f"| seed | {first.seed} |",
-        "",
-        "## What was measured",
-        "",
-        *measured(name),
-        "",
-        "## Limits",
-        "",
-        "The model repeats what its training images show, their biases included. With few training images it may "
-        "repeat whole images: compare samples with their nearest training images before you publish them. The licence "
-        "of the training images may bind what is made of them.",
-        "",
-    ]
-    (folder / CARD).write_text("\n".join(lines), encoding="utf-8")
+    card = CARD_TEXT.format(
+        library="diffusers" if (folder / "model_index.json").exists() else "unequal",
+        name=name,
+        shape=" × ".join(map(str, records[0].spec.space.shape)),
+        experts=experts,
+        code=loading_code(folder, name, records[0]).rstrip(),
+        training="\n".join(f"| {what} | {value} |" for what, value in training_facts(records).items()),
+        measured="\n".join(measured(name)),
+    )
+    (folder / CARD).write_text(card, encoding="utf-8")
+
+
+def training_facts(records: list[ModelRecord]) -> dict[str, str]:
+    """How a model was trained, name → text."""
+    first, images = records[0], sum(one.images_seen for one in records) + records[0].inherited_images
+    spec, flops = first.spec, sum(one.training_flops for one in records) + first.inherited_flops
+    return {
+        "data": data_line(),
+        "network": f"{first.backbone}, {with_prefix(sum(one.parameters for one in records))} parameters",
+        "schedule, prediction": f"{spec.schedule.name}, {spec.timesteps} timesteps; {spec.prediction}",
+        "images seen, FLOPs": f"{with_prefix(images)}, {with_prefix(flops)} multiply–accumulates",
+        **computed(first.name),
+        "seed": str(first.seed),
+    }
 
 
 def data_line() -> str:
@@ -97,25 +90,23 @@ def data_line() -> str:
         return "not at hand when this was exported"
 
 
-def computed(name: str) -> list[str]:
-    """The line on the precision of a training, where its figures are at hand."""
+def computed(name: str) -> dict[str, str]:
+    """Precision of a training, where its figures are at hand."""
     try:
         way = computation(read_json(TRAINED / f"train_{name.replace('/', '_')}.json"))
     except (UserError, KeyError, TypeError):
-        return []
-    return [f"| computed in | {way} |"] if way else []
+        return {}
+    return {"computed in": way} if way else {}
 
 
 def measured(name: str) -> list[str]:
     """Lines with the run's scores and their conditions, as far as it has scored the model."""
     try:
         scores = read_json(FIGURES / f"{name}.json")
-        sampling = scores["sampling"]
         return [
             f"- FID {scores['fid_mean']:.3g} against {scores['reference']}.",
             f"- Features: {scores['features']} of {scores['extractor']}; figures of other features do not compare.",
-            f"- Samples: {scores['samples_per_seed']} a seed, {sampling['steps']} steps of "
-            f"{sampling.get('solver', 'ddim')}.",
+            f"- Samples: {scores['samples_per_seed']} a seed, by {sampling_condition(scores['sampling'])}.",
         ]
     except (UserError, KeyError, TypeError):
         return ["Nothing: this run has not scored it."]

@@ -26,7 +26,7 @@ from unequal.models.backbones.backbone import backbone_of, build_outline, layer_
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
-from unequal.report.formatting import with_prefix
+from unequal.report.formatting import duration, with_prefix
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
@@ -254,9 +254,9 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
     for work in works:
         seconds = work.seconds(measured, precision, start)
         macs, size = work.training + work.forward, work.weights * BYTES_PER_WEIGHT
-        say(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {readable(seconds):>9}")
+        say(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {duration(seconds):>9}")
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
-    say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}")
+    say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {duration(total_seconds):>9}")
     notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6)
     say(*notes.split("\n"), *([MIXED] if any(work.name == "train_mixed" for work in works) else []))
 
@@ -293,14 +293,6 @@ def training_memory(params: ExpertParams, net: nn.Module) -> float:
 def largest_model(works: list[Work]) -> float:
     """Bytes of the largest single model."""
     return max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
-
-
-def readable(seconds: float) -> str:
-    """Seconds, minutes or hours."""
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def on_device(params: AnySampled, device: torch.device) -> AnySampled:
@@ -360,8 +352,8 @@ def brief(params: ExpertParams) -> str:
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     base = next(work for work in works if work.name == "train_base")
     return (
-        f"about {readable(seconds)} on this machine's {device.type}, one stage after another; "
-        f"{readable(base.seconds(measured, params.training.precision, start))} of it for the base"
+        f"about {duration(seconds)} on this machine's {device.type}, one stage after another; "
+        f"{duration(base.seconds(measured, params.training.precision, start))} of it for the base"
     )
 
 

@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 from textwrap import indent
 
-from unequal.cli.card import loading_code, write_card
+from unequal.cli.card import write_card
+from unequal.cli.loading import AUTOENCODER, loading_code
 from unequal.errors import UserError, say
 from unequal.files import appearing, refuse_existing, require
 from unequal.latents.autoencoder import identity
@@ -18,7 +19,7 @@ from unequal.sampling.ensemble import Ensemble, group_folders
 from unequal.settings.schedule import FlowSchedule
 
 SCORES = Path("results/fid.csv")
-MODELS, AUTOENCODER = Path("artifacts/models"), Path("artifacts/autoencoder")
+MODELS = Path("artifacts/models")
 
 
 def export_model(source: Path, target: Path) -> None:
@@ -68,9 +69,10 @@ def export(name: str, target: Path) -> None:
     refuse_existing(target)
     (export_model if (source / RECORD).exists() else export_experts)(source, target)
     folders = [source] if (source / RECORD).exists() else group_folders(source)
-    write_card(target, [load_record(one) for one in folders], name)
+    records = [load_record(one) for one in folders]
+    write_card(target, records, name)
     say(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}", "To load it:", "")
-    say(*indent(loading_code(target), "    ").splitlines())
+    say(*indent(loading_code(target, name, records[0]), "    ").splitlines())
 
 
 def trained() -> str:

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unequal.artifacts.profiles import read_losses
-from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of, best, trained
+from unequal.cli.export import MODELS, autoencoder_of, best, trained
+from unequal.cli.loading import AUTOENCODER
 from unequal.data.grids import png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps

@@ -20,11 +20,11 @@ from unequal.files import write_bytes
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.replicas import with_value
 from unequal.pipeline.sources import sources
+from unequal.pipeline.trials import TRIALS
+from unequal.report.formatting import duration
 from unequal.settings.params import EXPERTS, Params
 from unequal.settings.strict import PARAMS, read_yaml
 
-#: Folder of all trials, which git ignores.
-TRIALS = Path("tries")
 GRAPH = Path("dvc.yaml")
 #: At most, whatever the settings say. Each is taken over only if the file is sound with it.
 LIMITS: dict[str, int] = {
@@ -63,18 +63,17 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     shutil.copyfile(GRAPH, folder / GRAPH)
     make_project(folder)
     base = document["recipes"]["base"]["images"]
-    expected = f"about {seconds / 60:.1f} min"
+    expected = f"about {duration(seconds)}"
     if seconds > 60 * minutes:
-        say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g}; Ctrl-C ends it")
+        say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g} min; Ctrl-C ends it")
     say(f"{folder}: all stages, the base on {base:,} images; {expected}")
     log = folder / "logs" / "engine.log"
     say(f"A line a stage as it ends; all that the engine says: {log}")
     start = time.monotonic()
     run_engine(folder, "snakemake", cores, log=log)
-    took = (time.monotonic() - start) / 60
+    took = duration(time.monotonic() - start)
     say(
-        f"{file}: every stage ran, in {took:.1f} min ({expected} expected, {minutes:g} asked for); the file was not "
-        "changed.",
+        f"{file}: every stage ran, in {took} ({expected} expected, {minutes:g} min asked for); the file was not changed.",
         f"  its page, whose figures say nothing of quality: {folder / 'results/report.html'}",
         *(["  next: snakemake --cores all"] if file == Path(PARAMS) else []),
     )

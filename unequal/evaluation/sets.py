@@ -100,7 +100,7 @@ class Reference:
         place, kind = PLACES[against]
         name = f"{data.facts['sha256'][:12]}, its {place} {len(images)} images"
         copies = data.facts["copies"]["train" if against == "train" else "holdout"]
-        equal = f"; {copies} of all {kind} images equal another one" if copies else ""
+        equal = f"; {copies} {kind} images repeat another {kind} one" if copies else ""
         return cls(
             images, name, f"{kind} images: data set {name}{equal}", f"{kind} images (evaluation.against: {against})"
         )

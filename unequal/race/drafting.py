@@ -24,8 +24,8 @@ from unequal.race.planning import (
     table,
 )
 from unequal.race.run import prepare, read_raced
-from unequal.race.showing import hours
 from unequal.race.simulation import best_prospects
+from unequal.report.formatting import duration
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
@@ -121,8 +121,8 @@ class Draft:
         yield "Times a few training steps and samples …"
         prices = measured_prices(self.params, self.recipe.images, self.params.sampling, start)
         yield (
-            f"A whole training of {self.recipe.images:,} images takes {hours(prices.training)} here, its score "
-            f"{hours(prices.scoring)}, and the start of both {prices.start:.0f} s."
+            f"A whole training of {self.recipe.images:,} images takes {duration(prices.training)} here, its score "
+            f"{duration(prices.scoring)}, and the start of both {duration(prices.start)}."
         )
         yield from busy(self.params)
         priced = PricedRace(tuple(self.arms), self.control, self.rates, self.delta, prices)

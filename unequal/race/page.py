@@ -58,12 +58,10 @@ def parameters(rung: str, candidate: Candidate, block: int) -> str:
 def cost_table(standing: Standing) -> Table:
     """A row a rung."""
     images = standing.images()
-    rows = [
-        (rung, with_prefix(images[rung]), *(f"{one / 3600:.2f}" for one in standing.seconds[rung])) for rung in images
-    ]
-    hours = [sum(one[place] for one in standing.seconds.values()) / 3600 for place in (0, 1)]
-    rows.append(("all", with_prefix(sum(images.values())), *(f"{one:.2f}" for one in hours)))
-    return Table("What the race cost", ("rung", "images", "hours of training", "hours of scoring"), rows)
+    rows = [(rung, with_prefix(images[rung]), *map(duration, standing.seconds[rung])) for rung in images]
+    sums = [sum(one[place] for one in standing.seconds.values()) for place in (0, 1)]
+    rows.append(("all", with_prefix(sum(images.values())), *map(duration, sums)))
+    return Table("What the race cost", ("rung", "images", "training", "scoring"), rows)
 
 
 def say(key: str, subject: str, text: str) -> Statement:

@@ -20,7 +20,7 @@ from unequal.race.standing import best_of_arms, means
 from unequal.report.drawing import INK, RED, log_scale, picture_grid
 from unequal.report.forest import ForestRow, forest_plot, forest_size
 from unequal.report.formatting import label, with_prefix
-from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows
+from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows, spread
 from unequal.report.page import Drawing
 from unequal.statistics.verdicts import LEVEL
 
@@ -117,11 +117,6 @@ def forest(standing: Standing) -> Drawing:
     )
     draw = partial(forest_plot, rows=rows, delta=delta, text="change of FID")
     return Drawing("finals", forest_size(len(rows)), draw, "Finals", caption)
-
-
-def spread(images: np.ndarray, count: int) -> np.ndarray:
-    """At most so many images, evenly spread over a data set: neighbours may be copies."""
-    return np.array(images[:: max(1, len(images) // count)][:count])
 
 
 def samples(standing: Standing, folder: Path, data: PreparedData) -> Drawing | None:

@@ -13,8 +13,8 @@ from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import layer_macs, training_flops
 from unequal.race.plan import Plan
-from unequal.race.showing import hours
 from unequal.race.simulation import Prospect, plans
+from unequal.report.formatting import duration
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Raced
 
@@ -48,7 +48,7 @@ class Budget:
 
     def shown(self, price: float) -> str:
         """A price in the unit of the budget."""
-        return f"{price:,.0f} images" if self.in_images else hours(price)
+        return f"{price:,.0f} images" if self.in_images else duration(price)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from unequal.race.bracket import rungs
 from unequal.race.findings import Standing, called, sentence
 from unequal.race.plan import SHORT, Rung
 from unequal.race.standing import means
-from unequal.report.formatting import with_prefix
+from unequal.report.formatting import duration, with_prefix
 
 
 def lines(standing: Standing) -> Iterator[str]:
@@ -44,9 +44,5 @@ def time_left(standing: Standing, following: Rung) -> str:
     count = len(following.candidates) * len(following.blocks)
     soon = seconds(following.share * whole * count, count)
     to_the_end = seconds(plan.cost(arms) * whole - seen, sum(plan.trainings(arms)) - trained)
-    return f", about {hours(soon)} of one device by what trainings have taken; to the end at most {hours(to_the_end)}"
-
-
-def hours(seconds: float) -> str:
-    """Seconds as hours, or minutes where they are few."""
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+    at_most = duration(to_the_end)
+    return f", about {duration(soon)} of one device by what trainings have taken; to the end at most {at_most}"

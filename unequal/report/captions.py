@@ -19,17 +19,6 @@ CAPTIONS = {
         "falls below the picture. Shaded and numbered: slots, ranges of timesteps with equal sums of the base's "
         "training loss.",
     ),
-    "loss_spaces": (
-        "Losses in three spaces",
-        "The same losses as mean squared errors of ε, of v and of x0, which differ by a factor of the timestep alone. "
-        "The base on training and held-out images, the optimal-denoiser loss and the excess of the training loss over "
-        "it, ± 1 standard error; grey: training losses of the other models. The picture ends far below the base.",
-    ),
-    "slots": (
-        "Slots of equal loss and of equal excess loss",
-        "Either set splits all timesteps into ranges with the same sum of the base's training loss, or of its excess "
-        "over the optimal-denoiser loss: the loss that training can still remove.",
-    ),
     "loss_changes": (
         "What further training changed",
         "Training loss of every further model as a multiple of the base's, on the same images and noise, with ± 1 "
@@ -54,10 +43,6 @@ CAPTIONS = {
         "Groups of timesteps and their FLOPs",
         "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "
         "(paper 3, eq. 3), the limit of its group, and the FLOPs of the group's pruned model.",
-    ),
-    "fid_sampling_flops": (
-        "FID against sampling FLOPs",
-        "Mean ± standard deviation over sampling seeds. Multiply–accumulates of all sampling steps of one image.",
     ),
     "samples": (
         "Samples of all variants",

@@ -45,7 +45,7 @@ COLOURS = {
     "mixed": "#c8553d",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
-    "merged": "#5b7fa3",
+    "merged": "#7a6a3a",
     "uniform": "#1f4e79",
     "curriculum": "#2f9fd8",
     "noise_rate": "#2f9fd8",

@@ -26,12 +26,16 @@ def today() -> str:
     return f"{date.today().day} {date.today():%B %Y}"
 
 
+def time_unit(seconds: float) -> tuple[int, str]:
+    """The unit that fits a time: its length in seconds, and its sign."""
+    return (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
+
+
 def duration(seconds: float) -> str:
-    """Seconds as text, in seconds, minutes or hours."""
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    """Seconds as text in the unit that fits, to two digits or more: `12 s`, `4.2 min`, `1.9 h`, `126 h`."""
+    length, unit = time_unit(seconds)
+    value = seconds / length
+    return f"{value:.{0 if value >= 9.95 else 1}f} {unit}".replace(".0 ", " ")
 
 
 def percent(share: float, sign: bool = False) -> str:

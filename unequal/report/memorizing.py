@@ -23,12 +23,24 @@ def memorizing_rows(samples: np.ndarray, data: np.ndarray, held_out: np.ndarray)
     """
     nearest, distances = nearest_images(samples, data)
     rows = {"nearest training image": nearest[:SHOWN]}
+    held_out = distinct(held_out)
     if not len(held_out):
         return rows, "Without held-out images, memorized images do not show."
     _, real = nearest_images(held_out, data)
     ratio = float(np.median(distances) / max(np.median(real), 1e-12))
     text = f"Samples are {ratio:.2f} × as far from training images as held-out images are; memorized ones are at 0."
-    return rows | {"held-out images": held_out[:SHOWN]}, text
+    return rows | {"held-out images": spread(held_out, SHOWN)}, text
+
+
+def spread(images: np.ndarray, count: int) -> np.ndarray:
+    """At most so many images, evenly spread over a data set: neighbours may be alike."""
+    return np.array(images[:: max(1, len(images) // count)][:count])
+
+
+def distinct(images: np.ndarray) -> np.ndarray:
+    """The images without those that equal an earlier one, in their order."""
+    firsts = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)[1]
+    return images[np.sort(firsts)]
 
 
 def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

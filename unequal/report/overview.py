@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ from unequal.report.drawing import (
     prefixed,
 )
 from unequal.report.forest import ForestRow, forest_plot, forest_size
-from unequal.report.formatting import label, plus_minus, signed, with_prefix
+from unequal.report.formatting import duration, label, plus_minus, signed, time_unit, with_prefix
 from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows
 from unequal.report.page import Drawing, Table
 from unequal.report.pipeline_tables import reference_rows
@@ -87,19 +87,41 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
     trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
     caution = "; another training may change the order." if count == 1 else "."
     if not ready:
-        return Recommendation("base", "Train the base for longer: it is not good enough to compare methods.")
+        return Recommendation("base", "Give the base more images: it is not good enough to compare methods.")
     difference = differences.get(best)
     if difference is not None and difference.distinguishable and difference.log_ratio < 0:
         text = (
-            f"Take {label(best)}: its FID of {plus_minus(fids[best], None)} is "
+            f"Take {place_of(best)}: its FID of {plus_minus(fids[best], None)} is "
             f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control)}."
         )
         return Recommendation(best, f"{text} {trained}{caution}")
     text = (
-        f"Take {label(control)}, FID {plus_minus(fids[control], None)}: no method has a FID that is distinguishably "
-        "lower."
+        f"Take {place_of(control)}, FID {plus_minus(fids[control], None)}: no method has a FID that is distinguishably "
+        "lower"
     )
-    return Recommendation(control, f"{text} {trained}.")
+    nearest = "" if best == control or difference is None else f"; {label(best)} differs by {difference.text()}"
+    return Recommendation(control, f"{text}{nearest}. {trained}.")
+
+
+def place_of(model: str) -> str:
+    """A model by its name, and its folder."""
+    return f"{label(model)} (artifacts/models/{model})"
+
+
+def smoke_run(found: RunResults) -> Recommendation:
+    """What a smoke run shows in the place of a recommendation; its commands work on the base."""
+    images, samples = with_prefix(found.variants["base"].images_seen), found.base["samples_per_seed"]
+    text = (
+        f"All stages ran, with tiny budgets: the base saw {images} images, and each FID is of {samples} samples. "
+        "Nothing below says how good a model or a method is. It shows what the page of a full run holds."
+    )
+    return Recommendation("base", text)
+
+
+def in_order(by_model: Mapping[str, Any], variants: Sequence[Variant]) -> dict[str, Any]:
+    """What models have, in the order of these variants; others come last."""
+    names = [one.name for one in variants if one.name in by_model]
+    return {name: by_model[name] for name in dict.fromkeys([*names, *by_model])}
 
 
 def overview(found: RunResults, model: str, differences: Mapping[str, Difference], data: np.ndarray) -> list[Drawing]:
@@ -128,7 +150,7 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
             (10.5, 4.6),
             partial(fid_costs, found=found),
             "Quality against cost",
-            "FID of each model against minutes of training and against training FLOPs (three times the "
+            "FID of each model against time of training and against training FLOPs (three times the "
             "multiply–accumulates of all images seen); the base's are included where a model continues it. "
             "The broad line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. "
             "Dotted: FID between two sets of real images, which no model is expected to beat.",
@@ -169,10 +191,12 @@ def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[s
 
 
 def fid_costs(figure: Figure, found: RunResults) -> None:
-    """FID against minutes and against training FLOPs, the Pareto front of each drawn as a line."""
+    """FID against time and against training FLOPs, the Pareto front of each drawn as a line."""
     variants = scored(found)
+    seconds = [found.seconds(one.name) for one in variants]
+    length, unit = time_unit(max(seconds))
     costs = {
-        "minutes of training": [found.minutes(one.name) for one in variants],
+        f"time of training ({unit})": [one / length for one in seconds],
         "training FLOPs": [float(one.training_flops) for one in variants],
     }
     panels = figure.subplots(1, len(costs), sharey=True)
@@ -233,14 +257,14 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
             "–" if difference is None else difference.short(),
             *("–" if change is None else f"{signed(change.percents()['change'])} %" for change in changes),
             with_prefix(one.images_seen),
-            f"{found.minutes(name):.3g}",
+            duration(found.seconds(name)),
         )
 
     against = f"against {label(control)}"
-    columns = ("variant", "FID", f"FID {against}", *HELD_OUT.values(), "images seen", "minutes of training")
+    columns = ("variant", "FID", f"FID {against}", *HELD_OUT.values(), "images seen", "time of training")
     ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(found.references)]
     note = (
-        f"Losses: held-out, change {against}. In brackets: 95 % interval. Minutes and images: of all trainings that "
+        f"Losses: held-out, change {against}. In brackets: 95 % interval. Images and time: of all trainings that "
         "lead to a variant."
     )
     return Table("Variants", columns, [row(one.name) for one in scored(found)], note, ends)

@@ -28,6 +28,7 @@ from unequal.report.results import Change, RunResults
 from unequal.report.statements import Section
 
 TITLE = "Timesteps are not equal: what this run shows"
+SMOKE_TITLE = "A smoke run: its figures mean nothing"
 #: Leads of the comparisons, for one training of each model and for several.
 ONE_TRAINING = (
     "Each model was trained once. In brackets: 95 % measurement interval over sampling seeds (FID) or draws (losses); "
@@ -53,14 +54,15 @@ class RunComparisons(NamedTuple):
     trainings: int
 
 
-def compare(found: RunResults, recipes: Sequence[str]) -> RunComparisons:
+def compare(found: RunResults, recipes: Sequence[str], ranked: bool = True) -> RunComparisons:
     """Compare all methods of a run with their controls.
 
     Args:
         found: results of the run.
         recipes: recipes that train the base further.
+        ranked: whether they are ranked if the base is ready.
     """
-    ready = readiness(found).ready
+    ready = ranked and readiness(found).ready
     judging = ready and are_judged(found.replicas)
     scale = [FURTHER_TRAINING] if FURTHER_TRAINING.method in found.variants else []
     compared = comparisons(found, [*scale, *pairings(found.variants, recipes)], judging)

@@ -1,4 +1,4 @@
-"""Pictures of a pipeline run: losses over timesteps, samplers, groups, FID against cost."""
+"""Pictures of a pipeline run: training curves, losses over timesteps, samplers, groups."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from unequal.artifacts.profiles import TrainingCurve
 from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import SPACES, relative_change, space_factor
+from unequal.measures.loss_profile import relative_change
 from unequal.report.drawing import (
     GOLD,
     INK,
@@ -29,22 +29,17 @@ from unequal.report.drawing import (
     log_scale,
     log_timesteps,
     picture_grid,
-    place_labels,
     prefixed,
     slot_bands,
 )
 from unequal.report.formatting import label
-from unequal.report.results import Change, Variant
+from unequal.report.results import Change
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
-from unequal.timesteps.partition import TABLE_1, Partition
+from unequal.timesteps.partition import Partition
 
 #: Of uniform probability: what is drawn less often falls out of the picture of samplers.
 RAREST = 1e-3
 Losses = Mapping[str, Mapping[str, np.ndarray]]
-#: Space of a loss → how people write it.
-SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
-SET_NAMES = {"total": "equal loss", "excess": "equal excess loss"}
-GREEN = "#2a9d74"
 #: More groups than this are named by their number alone.
 NAMED = 5
 
@@ -143,23 +138,6 @@ def cell(percent: float, stderr: float) -> str:
     return f"{percent:+.{0 if abs(percent) >= 100 else 1}f}\n± {error}".replace("-", "−")
 
 
-def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: str) -> None:
-    """FID ± standard deviation of every variant against a cost (a field of Variant), each point with its name."""
-    axes = figure.subplots()
-    x = [float(getattr(variant, cost)) for variant in variants]
-    for variant, place in zip(variants, x, strict=True):
-        shown: dict[str, Any] = {"color": colour(variant.name), "markersize": 6, "capsize": 3}
-        axes.errorbar(place, variant.fid, yerr=variant.fid_sd, fmt="o", **shown)
-    if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
-        log_scale(axes, "{:g}")
-    axes.margins(x=0.16, y=0.14)
-    axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
-    axes.set_xlabel(text)
-    axes.set_ylabel("FID (lower is better)")
-    points = [(place, one.fid, one.fid_sd or 0.0) for place, one in zip(x, variants, strict=True)]
-    place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
-
-
 def sampler_probabilities(
     figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Partition | None = None
 ) -> None:
@@ -207,62 +185,13 @@ def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> N
         model = name.split("_group_")[0]
         text = None if model in named else label(model)
         named.add(model)
-        axes.plot(one.images, one.losses, color=colour(model), linewidth=1.2, label=text)
+        alone = "o" if len(one.images) == 1 else None  # a point makes no line
+        axes.plot(one.images, one.losses, color=colour(model), linewidth=1.2, marker=alone, label=text)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel("images of the training")
     axes.set_ylabel("training loss")
     axes.legend(loc="upper right", ncols=3)
-
-
-def space_profiles(figure: Figure, losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> None:
-    """Loss over timesteps in ε-, v- and x0-space: base, optimal denoiser, excess; the other models in grey."""
-    for axes, space in zip(figure.subplots(1, len(SPACES)), SPACES, strict=True):
-        draw_space(axes, losses, floor, space_factor(space, schedule)[:, None])
-        axes.set_title(f"mean squared error of {SYMBOLS[space]}", fontsize=10, color=SOFT)
-        log_timesteps(axes, schedule.timesteps)
-        axes.set_xlabel("timestep + 1, log scale")
-    figure.axes[0].legend(loc="lower left", fontsize=8)
-
-
-def draw_space(axes: Axes, losses: Losses, floor: np.ndarray, factor: np.ndarray) -> None:
-    """One space, into which losses are brought by a factor [T, 1]."""
-    base = losses["base"]
-    for name in losses:
-        if name != "base":
-            curve(axes, factor * losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8)
-    if floor.size:
-        curve(axes, factor * floor, color=GOLD, linewidth=1.4, label="optimal denoiser")
-        curve(axes, factor * (base["train"] - floor), color=GREEN, linewidth=1.4, label="excess")
-    curve(axes, factor * base["holdout"], color=RED, linewidth=1.2, label="held-out images")
-    curve(axes, factor * base["train"], color=INK, linewidth=1.6, label="training images")
-    axes.set_yscale("log")
-    shown = binned(factor * base["train"], log_bins(len(floor)))[1].mean
-    axes.set_ylim(shown.min() / 20, shown.max() * 3)
-
-
-def all_sets(sets: Mapping[str, Partition], timesteps: int) -> dict[str, Partition]:
-    """Sets of slots by name, with the paper's if it has as many slots and timesteps."""
-    named = {SET_NAMES[loss]: slots for loss, slots in sets.items()}
-    comparable = timesteps == TABLE_1.timesteps and all(len(slots) == len(TABLE_1) for slots in sets.values())
-    return named | ({"paper 1, Table 1": TABLE_1} if comparable else {})
-
-
-def slot_strips(figure: Figure, sets: Mapping[str, Partition], timesteps: int) -> None:
-    """A strip a set of slots, cut where its slots end."""
-    axes = figure.subplots()
-    named = all_sets(sets, timesteps)
-    for row, slots in enumerate(named.values()):
-        for number, slot in enumerate(slots, 1):
-            low, high = log_edges(slot)
-            axes.barh(row, high - low, left=low, height=0.7, color=PALE if number % 2 else "#d9dde1")
-            axes.text(np.sqrt(low * high), row, str(number), ha="center", va="center", color=INK, fontsize=9)
-    axes.set_yticks(range(len(named)), list(named))
-    axes.invert_yaxis()
-    axes.grid(False)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    log_timesteps(axes, timesteps)
 
 
 def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float]) -> None:

@@ -100,7 +100,7 @@ class Readiness:
         if self.covered is not None:
             ratio = self.fid / self.real
             little = "" if ratio > 1 + HEADROOM else ": no headroom, FID can hardly show an improvement"
-            text = f"The base's FID is {ratio:.2f} × that of real images{little}."
+            text = f"The base's FID is {plus_minus(ratio, None)} × that of real images{little}."
             found.append(Statement("headroom", text, {"fid_over_real": ratio}))
         return found
 

@@ -8,25 +8,18 @@ import numpy as np
 
 from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import rounded
 from unequal.measures.loss_profile import (
     SPACES,
     LossProfile,
-    excess_loss,
     excess_profile,
     relative_change,
     space_factor,
 )
 from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
-from unequal.report.pipeline_pictures import (
-    SYMBOLS,
-    Losses,
-    all_sets,
-)
+from unequal.report.pipeline_pictures import Losses
 from unequal.report.results import EXPERTS, JOINT, Change, RunResults, Variant
 from unequal.timesteps.groups import mean_limit
-from unequal.timesteps.partition import Partition
 
 SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 #: Scores in the columns after the name.
@@ -60,6 +53,8 @@ LOSSES_NOTE = (
     "model. Means over all timesteps ± standard error over draws. Excess: training loss minus the optimal-denoiser "
     "loss on the training images."
 )
+#: Space of a loss → how people write it.
+SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
 #: Kind of groups → its description.
 KINDS = {
     "snr": "equal intervals of SNR in dB, limits rising towards the noise",
@@ -180,23 +175,6 @@ def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, *(plus_minus(scores[score], None) for score in SCORES), *6 * ("–",))
 
 
-def slots_table(sets: Mapping[str, Partition], losses: Losses, floor: np.ndarray) -> Table:
-    """Sets of slots side by side, with the share of the other loss in each slot."""
-    base, named = losses["base"]["train"], all_sets(sets, len(floor))
-    columns = {name: [f"{first} – {last}" for first, last in slots] for name, slots in named.items()}
-    if floor.size and "total" in sets:
-        columns["excess in slots of equal loss"] = percents(sets["total"].shares_of(excess_loss(base, floor)))
-    if "excess" in sets:
-        columns["loss in slots of equal excess"] = percents(sets["excess"].shares_of(LossProfile.of(base).mean))
-    rows = [(str(i), *cells) for i, cells in enumerate(zip(*columns.values(), strict=True), 1)]
-    return Table("Slots", ("slot", *columns), rows, "Timesteps count from 0 (data) to T − 1 (noise).")
-
-
-def percents(shares: np.ndarray) -> list[str]:
-    """Shares as text."""
-    return [f"{100 * share:.1f} %" for share in shares]
-
-
 def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:
     """Ratio of the largest to the smallest loss for every model, mean losses, and excess over the optimal denoiser."""
     factors = [space_factor(space, schedule) for space in SPACES]
@@ -214,26 +192,6 @@ def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> 
 def mean_of(profile: LossProfile) -> tuple[float, float]:
     """Mean over timesteps and its standard error."""
     return float(profile.mean.mean()), float(np.sqrt((profile.stderr**2).sum()) / len(profile.stderr))
-
-
-def comparison_rows(losses: Losses, floor: np.ndarray) -> list[dict[str, Any]]:
-    """A row a timestep: optimal-denoiser loss, every model's excess over it, and its paired change from the base."""
-    base = losses["base"]["train"]
-    profiles: dict[str, LossProfile] = {}
-    if floor.size:
-        profiles["floor"] = LossProfile.of(floor)
-        profiles |= {f"{name}_excess": excess_profile(splits["train"], floor) for name, splits in losses.items()}
-    others = {name: splits["train"] for name, splits in losses.items() if name != "base"}
-    profiles |= {f"{name}_change": changes_by_timestep(base, after) for name, after in others.items()}
-    columns = {name: profile.mean for name, profile in profiles.items()}
-    columns |= {f"{name}_stderr": profile.stderr for name, profile in profiles.items()}
-    return [{"timestep": t} | {name: rounded(column[t]) for name, column in columns.items()} for t in range(len(base))]
-
-
-def changes_by_timestep(before: np.ndarray, after: np.ndarray) -> LossProfile:
-    """Relative change of every timestep's loss, [T], over paired draws [T, n]."""
-    found = [relative_change(before[t : t + 1], after[t : t + 1]) for t in range(len(before))]
-    return LossProfile(*np.transpose(found))
 
 
 def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
@@ -299,7 +257,7 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
 def requests_table(searches: Mapping[int, Mapping[str, Any]]) -> Table | None:
     """A row a group whose search asked a language model; None where none did. Argument as above."""
     asked = {group: found["language_model"] for group, found in searches.items() if found.get("language_model")}
-    rows = [(str(group), str(one["requests"]), *map(three_digits, asking_means(one))) for group, one in asked.items()]
+    rows = [(str(group), str(one["requests"]), *map(known, asking_means(one))) for group, one in asked.items()]
     return Table("Requests to the language model", REQUEST_COLUMNS, rows, REQUESTS_NOTE) if rows else None
 
 
@@ -308,9 +266,9 @@ def asking_means(asked: Mapping[str, Any]) -> list[float | None]:
     return [asked[f"{name}_a_round"] for name in ("seconds", "prompt_tokens", "completion_tokens", "usd")]
 
 
-def three_digits(value: float | None) -> str:
+def known(value: float | None) -> str:
     """A number to three digits; unknown ones are a dash."""
-    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return "–" if value is None else plus_minus(value, None)
 
 
 def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from unequal.artifacts.figures import (
     read_replicas,
 )
 from unequal.artifacts.profiles import TrainingCurve, read_curve, read_errors, read_floor, read_profile
-from unequal.artifacts.timestep_files import GroupTable, read_groups, read_sampler, read_slot_sets, read_slots
+from unequal.artifacts.timestep_files import GroupTable, read_groups, read_sampler, read_slots
 from unequal.data.grids import read_png, untiled
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
@@ -30,6 +30,7 @@ from unequal.files import require
 from unequal.measures.loss_profile import Errors, relative_change
 from unequal.report.formatting import with_prefix
 from unequal.report.heads import HeadWins, read_wins
+from unequal.report.memorizing import spread
 from unequal.timesteps.partition import Partition
 
 #: Beginning of the names of sets of experts; the base trained further for as many images; the model of three heads.
@@ -148,7 +149,6 @@ class RunResults:
         floor: optimal-denoiser losses on the training draws, [T, n], or [T, 0].
         schedule: of all models.
         slots: ranges that models were fine-tuned on.
-        slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), if they exist.
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         searches: group → figures of its pruned model, for groups pruned by a search.
@@ -164,7 +164,7 @@ class RunResults:
         progress: images that the base has seen → images sampled then from the same noise, uint8 [n, C, H, W].
         wins: of the heads of `mixed`; None: it is neither profiled nor scored.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
-        real: at most as many held-out images.
+        real: at most as many held-out images, evenly spread over them.
         data, base: facts of the data set, and of the base's scores.
         trained: how the base was computed, as the end of a condition.
     """
@@ -173,7 +173,6 @@ class RunResults:
     floor: np.ndarray
     schedule: NoiseSchedule
     slots: Partition
-    slot_sets: dict[str, Partition]
     groups: GroupTable
     group_shares: list[float]
     searches: dict[int, dict[str, Any]]
@@ -204,11 +203,11 @@ class RunResults:
             for one in changes(slot, before, self.losses[f"slot_{slot}"][split], self.slots)
         ]
 
-    def minutes(self, variant: str) -> float:
-        """Minutes of all trainings behind a variant, the base's included where they continue it."""
+    def seconds(self, variant: str) -> float:
+        """Seconds of all trainings behind a variant, the base's included where they continue it."""
         continued = variant != "base" and self.variants[variant].images_seen > self.own_images(variant)
         parts = [*trained_parts(variant, range(len(self.groups.groups))), *(["base"] if continued else [])]
-        return sum(self.trainings[part].seconds for part in parts) / 60
+        return sum(self.trainings[part].seconds for part in parts)
 
     def own_images(self, variant: str) -> float:
         """Images of a variant's own trainings, without those of the base that they continue."""
@@ -249,7 +248,6 @@ def read_results(
     data = PreparedData.open(find("artifacts/data"))
     facts = {variant: read_figures(scores / f"{variant}.json", ScoreFigures) for variant in variants}
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
-    count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
     shares, searches = read_prunings(metrics, groups)
@@ -260,7 +258,6 @@ def read_results(
         floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
-        slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
         group_shares=shares,
         searches=searches,
@@ -280,7 +277,7 @@ def read_results(
         progress=read_progress(find("artifacts/progress") / "base"),
         wins=read_wins(find("artifacts/statistics/mixed.npz")) if MIXED in {*models, *variants} else None,
         samples=shown,
-        real=np.array(data.holdout[:count]),
+        real=spread(data.holdout, len(shown["base"])),
         data=data.facts,
         base=facts["base"],
         trained=f", trained in {way}" if way else "",
@@ -357,8 +354,6 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         data: facts of the data set.
         scores: figures of any scored variant; the conditions are equal for all.
     """
-    sampling = scores["sampling"]
-    steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
@@ -371,10 +366,20 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         "features": f"{scores['features']} of {scores['extractor']}{accurate}{singular}",
         "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
         "sampling seeds": f"{seeds}{spread}",
-        "sampling": f"{SOLVERS[sampling.get('solver', 'ddim')]}, {steps} steps, {sampling['spacing']} spacing, "
-        f"η = {sampling['eta']:g}, predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+        "sampling": sampling_condition(scores["sampling"]),
         "computed on": f"{scores['device']}, in fp32: {scores['fp32']}",
     }
+
+
+def sampling_condition(sampling: Mapping[str, Any]) -> str:
+    """Settings of sampling, in a line."""
+    listed = not isinstance(sampling["steps"], int)
+    steps = f"{len(sampling['steps'])} listed steps" if listed else f"{sampling['steps']} steps"
+    spacing = "" if listed else f", {sampling['spacing']} spacing"
+    return (
+        f"{SOLVERS[sampling.get('solver', 'ddim')]}, {steps}{spacing}, η = {sampling['eta']:g}, predicted images "
+        f"{'clipped' if sampling['clip'] else 'not clipped'}"
+    )
 
 
 def data_condition(data: Mapping[str, Any]) -> str:
@@ -382,5 +387,5 @@ def data_condition(data: Mapping[str, Any]) -> str:
     n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
     size = "×".join(map(str, reversed(data["shape"])))
     copies = data.get("copies", {}).get("holdout")  # a record of an earlier commit has none
-    equal = f" ({copies} of these equal another one)" if copies else ""
-    return f"{data['source']}, {n_train} training and {n_held} held-out images{equal}, {size} values each"
+    equal = f"; {copies} held-out ones repeat another held-out one, none a training image" if copies else ""
+    return f"{data['source']}, {n_train} training and {n_held} held-out images of {size} values{equal}"

@@ -1,8 +1,10 @@
 """The end of a run in a few lines: which model to take, its FID and cost, and what to do next."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 
@@ -17,29 +19,34 @@ HEAD = "Summary of the run"
 ENGINES = ("dvc", "snakemake")
 
 
-def print_summary(found: RunResults, best: Recommendation) -> None:
-    """Print the summary of a run."""
-    say(*summary(found, best, engine_seconds()))
+def print_summary(found: RunResults, best: Recommendation, place: Path) -> None:
+    """Print the summary of a run; `place` is its folder below the checkout."""
+    say(*summary(found, best, engine_seconds(), place))
     sys.stdout.flush()
 
 
-def summary(found: RunResults, best: Recommendation, wall: float | None) -> Iterator[str]:
+def commands(model: str, place: Path) -> list[str]:
+    """What to do with a model next, from the checkout that a run's folder lies in."""
+    enter = [] if place == Path() else [f"cd {shlex.quote(str(place))}"]
+    target = f"my-{model.replace('_', '-')}"
+    return [*enter, f"unequal sample {model} --count 64 --grid", f"unequal export {model} {target}"]
+
+
+def summary(found: RunResults, best: Recommendation, wall: float | None, place: Path = Path()) -> Iterator[str]:
     """Yield the lines; `wall` is the time in seconds since the engine was started, None: unknown."""
     chosen, control = found.variants[best.model], found.variants[control_of(found)]
     real = found.references["real_against_real"]["fid"]
     training = sum(one.seconds for one in found.trainings.values())
     yield HEAD
     yield f"  {best.text}"
-    yield f"  model:  artifacts/models/{best.model}"
     fids = plus_minus(chosen.fid, chosen.fid_sd), plus_minus(control.fid, control.fid_sd), plus_minus(real, None)
     flops, seen = with_prefix(chosen.training_flops), with_prefix(chosen.images_seen)
     yield f"  FID:    {fids[0]}; control ({control.name}) {fids[1]}; real images {fids[2]}"
     yield f"  cost:   {flops} FLOPs of training; {seen} images seen"
     took = "" if wall is None else f"; this command took {duration(wall)}"
     yield f"  time:   {duration(training)} of training{took}"
-    yield "  next:   open results/report.html"
-    yield f"          unequal sample {best.model} --count 64 --grid"
-    yield f"          unequal export {best.model} my-{best.model.replace('_', '-')}"
+    yield f"  next:   open {place / 'results/report.html'}"
+    yield from (f"          {command}" for command in commands(best.model, place))
 
 
 def engine_seconds() -> float | None:

@@ -1,0 +1,150 @@
+"""Python that loads an export and samples it as its FID was measured, as far as diffusers can."""
+
+from contextlib import suppress
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from unequal.artifacts.profiles import read_losses
+from unequal.diffusion.spacing import spaced_timesteps
+from unequal.errors import UserError
+from unequal.files import read_json
+from unequal.models.folder import ModelRecord
+from unequal.models.spec import ModelSpec
+from unequal.settings.evaluation import BY_PROFILE, Sampling
+from unequal.settings.strict import PARAMS, read_yaml, validate
+
+FIGURES, LOSSES, AUTOENCODER = Path("results/fid"), Path("artifacts/profiles/base.npz"), Path("artifacts/autoencoder")
+#: Images that the code samples.
+COUNT = 4
+#: From noise to images by a scheduler of diffusers, whose images are rounded as here.
+LOOP = """
+x = {noise}
+with torch.no_grad():
+    for t in scheduler.timesteps:
+        x = scheduler.step({answer}, t, x).prev_sample
+images = ((x + 1) * 127.5).round().clamp(0, 255).byte()  # [{count}, C, H, W]
+"""
+
+
+def sampling_of(name: str, spec: ModelSpec) -> Sampling:
+    """How the run sampled a model for its FID; where it has not been scored, how params.yaml says."""
+    for path, read in ((FIGURES / f"{name}.json", read_json), (Path(PARAMS), read_yaml)):
+        with suppress(UserError, KeyError, TypeError):
+            return validate(Sampling, read(path)["sampling"], path)
+    return Sampling(
+        steps=min(50, spec.timesteps), spacing="uniform", eta=0.0, clip=not is_latent(spec), batch_size=COUNT
+    )
+
+
+def timesteps_of(sampling: Sampling, spec: ModelSpec) -> list[int]:
+    """Timesteps that these settings lead through. Raises UserError where the losses they go by are gone."""
+    losses = read_losses(LOSSES).mean(1) if sampling.spacing in BY_PROFILE else None
+    return spaced_timesteps(sampling.steps, spec.noise_schedule(), sampling.spacing, losses)
+
+
+def loading_code(folder: Path, name: str, record: ModelRecord) -> str:
+    """Python for an export of a model of the run, with what differs from the run as comments.
+
+    Args:
+        folder: of the export.
+        name: of the model in the run.
+        record: of the model, or of one of its experts.
+    """
+    sampling = sampling_of(name, record.spec)
+    listed = fill(f"timesteps = {timesteps_of(sampling, record.spec)}", 100, subsequent_indent="    ")
+    if (index := folder / "model_index.json").exists():
+        kind = read_json(index)["_class_name"]
+        if kind == "DiTPipeline":
+            return of_classes(folder, sampling)
+        return of_pipeline(folder, kind, record.spec, sampling, listed)
+    write = of_flow if (folder / "scheduler").exists() else of_library
+    return write(folder, record.spec, sampling, listed)
+
+
+def of_pipeline(folder: Path, kind: str, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
+    """Code for a pipeline of images without classes: its network, and the scheduler that takes the run's steps."""
+    scheduler, options = scheduler_for(spec, sampling)
+    written = "".join(f", {key}={value!r}" for key, value in options.items())
+    answer = "pipeline.unet(scheduler.scale_model_input(x, t), t).sample"
+    if spec.variance == "learned" and sampling.variance != "learned":
+        answer += f"[:, :{spec.space.shape[0]}]"  # without the variance
+    eta = f"# The run added noise by eta {sampling.eta:g}; this adds none.\n" if 0 < sampling.eta < 1 else ""
+    head = (
+        f"{eta}import torch\nfrom diffusers import {kind}, {scheduler}\n\n"
+        f'pipeline = {kind}.from_pretrained("{folder}")\n'
+        f"scheduler = {scheduler}.from_config(pipeline.scheduler.config{written})\n"
+        f"{listed}\nscheduler.set_timesteps(timesteps=timesteps)\n"
+    )
+    return head + LOOP.format(noise=f"scheduler.init_noise_sigma * {noise(spec)}", answer=answer, count=COUNT)
+
+
+def scheduler_for(spec: ModelSpec, sampling: Sampling) -> tuple[str, dict[str, Any]]:
+    """The scheduler of diffusers that takes the same steps, and its options.
+
+    DDIM without noise is DPM-Solver++ of first order, and only the latter's scheduler takes any list of timesteps.
+    Thresholds of at most 1 clip predicted images.
+    """
+    if sampling.solver == "heun":
+        return "HeunDiscreteScheduler", {"clip_sample": sampling.clip}
+    if sampling.eta == 1:
+        variance = "learned_range" if sampling.variance == "learned" else "fixed_small"
+        return "DDPMScheduler", {"clip_sample": sampling.clip, "variance_type": variance}
+    order = 1 if sampling.solver == "ddim" else 2
+    return "DPMSolverMultistepScheduler", {"solver_order": order, "thresholding": sampling.clip}
+
+
+def of_classes(folder: Path, sampling: Sampling) -> str:
+    """Code for a DiTPipeline, which chooses its timesteps itself."""
+    scale = 1.0 if sampling.guidance is None else sampling.guidance.scale
+    steps = sampling.steps if isinstance(sampling.steps, int) else len(sampling.steps)
+    return (
+        f"# The run sampled by {sampling.solver} at other timesteps than the pipeline chooses.\n"
+        f'from diffusers import DiTPipeline\n\npipeline = DiTPipeline.from_pretrained("{folder}")\n'
+        f"images = pipeline([207, 360], guidance_scale={scale}, num_inference_steps={steps}).images\n"
+    )
+
+
+def of_flow(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
+    """Code for the network of a flow and its scheduler, which takes Euler's steps: those of DDIM."""
+    part, kind = ("unet", "UNet2DModel") if (folder / "unet").exists() else ("transformer", "DiTTransformer2DModel")
+    differs = [
+        *([f"steps by {sampling.solver}, this by Euler"] if sampling.solver != "ddim" else []),
+        *(["clips predicted images"] if sampling.clip else []),
+        *([f"adds noise by eta {sampling.eta:g}"] if sampling.eta else []),
+    ]
+    comment = f"# The run {', and '.join(differs)}.\n" if differs else ""
+    # Times before they are shifted: given a number of steps, the scheduler shifts its last time twice.
+    head = (
+        f"{comment}import torch\nfrom diffusers import FlowMatchEulerDiscreteScheduler, {kind}\n\n"
+        f'network = {kind}.from_pretrained("{folder}", subfolder="{part}")\n'
+        f'scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained("{folder}", subfolder="scheduler")\n'
+        f"{listed}\nscheduler.set_timesteps(sigmas=[(t + 0.5) / {spec.timesteps} for t in timesteps])\n"
+    )
+    loop = LOOP.format(noise=noise(spec), answer="network(x, t).sample", count=COUNT)
+    return head + (loop if part == "unet" else "")
+
+
+def of_library(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
+    """Code for a folder that this library loads."""
+    lines = [f'model = unequal.Ensemble.load("{folder}")', listed]
+    options = {"solver": "ddim", "eta": 0.0, "clip": True, "variance": "posterior"}
+    way = [f"{key}={value!r}" for key, other in options.items() if (value := getattr(sampling, key)) != other]
+    imports = "import unequal"
+    if is_latent(spec):
+        imports += "\nfrom pathlib import Path\n\nfrom unequal.latents.autoencoder import load_autoencoder"
+        lines.append(f'autoencoder = load_autoencoder(Path("{AUTOENCODER}"), model.device, {COUNT})')
+        way.append("decode=autoencoder.decode")
+    arguments = ", ".join([str(COUNT), "timesteps", *way])
+    guided = "# The run guided its samples by labels; this does not.\n" if sampling.guidance else ""
+    return f"{guided}{imports}\n\n" + "\n".join([*lines, f"images = model.sample({arguments})  # uint8\n"])
+
+
+def is_latent(spec: ModelSpec) -> bool:
+    """Whether a model makes latents."""
+    return spec.space.autoencoder is not None
+
+
+def noise(spec: ModelSpec) -> str:
+    """Code for the noise that sampling starts from."""
+    return f"torch.randn({COUNT}, {', '.join(map(str, spec.space.shape))})"
