@@ -27,6 +27,7 @@ from unequal.race.planning import (
     smaller_races,
 )
 from unequal.race.simulation import Prospect
+from unequal.report.formatting import duration
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, validate
 
@@ -155,7 +156,7 @@ def test_a_race_longer_than_what_it_saves_is_refused() -> None:
     found = Prospect(None, 28.0, 0.01, 0.9, 0.9, 0.5, gain=0.2)  # type: ignore[arg-type]
     assert pays_from(found, 28 * 3600.0) == pytest.approx(28 * 3600.0)
     line = refusal(refuse_what_does_not_pay, found, 28 * 3600.0, Budget(20 * 3600.0, in_images=False))
-    assert line.startswith("do not race: below 28.0 h ") and "does not pay, and yours takes 20.0 h" in line
+    assert line.startswith("do not race: below 28 h ") and "does not pay, and yours takes 20 h" in line
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_a_dry_or_refused_plan_leaves_a_folder_as_it_was(tmp_path: Path, options
 @pytest.mark.parametrize(
     ("images", "asked", "said"),
     [
-        (1000, False, "The recipe's own training, of 1.0 h, is too short to race for"),  # an hour, where 28 hours pay
+        (1000, False, "The recipe's own training, of 1 h, is too short to race for"),  # an hour, where 28 hours pay
         (100_000, False, ""),
         (1000, True, ""),
     ],
@@ -222,7 +223,7 @@ def test_a_training_too_short_to_race_for_is_named_outright(images: int, asked: 
     plan = min(hourly.plans, key=lambda one: one.cost(4))
     found = Prospect(plan, plan.cost(4), 0.01, 0.9, 0.9, 0.5, gain=0.2)  # worth twice the images
     lines = list(hourly.worth(found, Budget(40 * 3600.0, in_images=False), images, asked))
-    assert f"pays from a final training of {plan.cost(4):.1f} h on, if arms differ" in lines[-1]
+    assert f"pays from a final training of {duration(3600 * plan.cost(4))} on, if arms differ" in lines[-1]
     assert [line.partition(";")[0] for line in lines[:-1]] == [said] * bool(said)
 
 
