@@ -57,8 +57,8 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     said = done("try", "mine.yaml", "--minutes", 0.01, "--cores", 1)
     assert ran == [(Path("tries/mine"), "snakemake", 1)]
     assert "mine.yaml: every stage ran" in said
-    assert "mine.yaml: the smallest run of this file takes about " in said and " min here, not 0.01; Ctrl-C " in said
-    assert " min expected, 0.01 asked for)" in said
+    assert "mine.yaml: the smallest run of this file takes about " in said and " here, not 0.01 min; Ctrl-C " in said
+    assert " expected, 0.01 min asked for)" in said
     monkeypatch.chdir("tries/mine")
     params = Params.read(Path("params.yaml"))
     assert Path(params.data.path or "").resolve() == project / "mine.npz"

@@ -73,7 +73,8 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     run_engine(folder, "snakemake", cores, log=log)
     took = duration(time.monotonic() - start)
     say(
-        f"{file}: every stage ran, in {took} ({expected} expected, {minutes:g} min asked for); the file was not changed.",
+        f"{file}: every stage ran, in {took} ({expected} expected, {minutes:g} min asked for); the file was not "
+        "changed.",
         f"  its page, whose figures say nothing of quality: {folder / 'results/report.html'}",
         *(["  next: snakemake --cores all"] if file == Path(PARAMS) else []),
     )
