@@ -40,7 +40,7 @@ def spread(images: np.ndarray, count: int) -> np.ndarray:
 def distinct(images: np.ndarray) -> np.ndarray:
     """The images without those that equal an earlier one, in their order."""
     firsts = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)[1]
-    return images[np.sort(firsts)]
+    return np.array(images[np.sort(firsts)])
 
 
 def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
