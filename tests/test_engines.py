@@ -56,7 +56,7 @@ def test_results_can_be_shown(project):
     run(project, "snakemake", "--cores", "2", "--report", "report.zip")
     with ZipFile(project / "report.zip") as archive:
         (report,) = (name for name in archive.namelist() if name.count("/") == 1 and name.endswith("report.html"))
-        assert "<strong>Slots of equal loss and of equal excess loss.</strong>" in archive.read(report).decode()
+        assert "<strong>Samples of all variants.</strong>" in archive.read(report).decode()
 
 
 def test_both_engines_choose_the_same_stages_after_an_edit(project):
