@@ -45,7 +45,6 @@ def _impatient(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tracker, "LAST_SECONDS", 0.0)
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.2)
-    monkeypatch.setattr(store, "ANSWER_BYTES", 2_000_000)
     monkeypatch.setattr(store, "RETRY_SECONDS", (0.0,))
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
