@@ -7,13 +7,24 @@ from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
+from unequal.measures.loss_profile import endpoints
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.captions import CAPTIONS
+from unequal.report.comparisons import loss_differences
 from unequal.report.formatting import duration, today
 from unequal.report.heads import head_wins
-from unequal.report.overview import against_control, in_order, overview, recommend, scored, smoke_run, variants_table
+from unequal.report.overview import (
+    against_control,
+    control_of,
+    in_order,
+    overview,
+    recommend,
+    scored,
+    smoke_run,
+    variants_table,
+)
 from unequal.report.page import Drawing, Report, publish
 from unequal.report.pipeline_page import SMOKE_TITLE, TITLE, compare, documents, readiness, sections
 from unequal.report.pipeline_pictures import (
@@ -39,7 +50,7 @@ from unequal.report.pipeline_tables import (
 )
 from unequal.report.results import RunResults, data_condition, read_results
 from unequal.report.statements import Difference
-from unequal.report.summary import commands, print_summary
+from unequal.report.summary import commands, engine_seconds, print_summary
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -95,16 +106,27 @@ def main(run: Run, settings: Settings) -> None:
     write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
     # Stages whose score came from a cache have logged nothing with this run's configuration.
     scores = {name: variant.fid for name, variant in found.variants.items()}
-    write_json(run.output("results/scores.json"), {"fid": scores})
+    write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
+    if (wall := engine_seconds()) is not None:
+        logged["command_minutes"] = wall / 60  # of the engine that runs this stage
     print_summary(found, best, place)
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
 
 
 def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]) -> dict[str, float]:
-    """Figures that MLflow compares between runs: change of FID from the control's with its interval, and costs."""
+    """Figures that MLflow compares between runs: changes from the control with their intervals, and costs."""
+    control, compared = control_of(found), endpoints(found.schedule)
+    judged_models = [one.name for one in scored(found) if one.name != control]
+    by_model = {name: loss_differences(compared, found.errors, name, control) for name in judged_models}
+    families = {"fid": differences} | {
+        key: {name: one[key] for name, one in by_model.items() if one} for key in compared
+    }
     changes = {
-        f"fid_percent_{end}/{name}": value for name, one in differences.items() for end, value in one.percents().items()
+        f"{key}_percent_{end}/{name}": value
+        for key, family in families.items()
+        for name, one in family.items()
+        for end, value in one.percents().items()
     }
     minutes = {f"training_minutes/{one.name}": found.seconds(one.name) / 60 for one in scored(found)}
     return changes | minutes | {f"training_flops/{one.name}": float(one.training_flops) for one in scored(found)}

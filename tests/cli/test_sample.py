@@ -14,7 +14,7 @@ from PIL import Image
 from unequal.cli import sample
 from unequal.cli.sample import tiled
 from unequal.data.prepared import PreparedData
-from unequal.files import write_csv
+from unequal.files import write_json
 from unequal.models.folder import save_model
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.strict import read_yaml
@@ -31,8 +31,7 @@ def trained(project: Path, tiny_net: Callable[..., Any], make_record: Callable[.
     (project / "params.yaml").write_text(yaml.safe_dump(params))
     net = tiny_net()
     save_model(project / "artifacts/models/longer", net, make_record(net))
-    rows = [{"variant": name, "fid": fid} for name, fid in (("base", 3.0), ("longer", 1.0), ("slot_3", 0.5))]
-    write_csv(project / "results/fid.csv", rows)
+    write_json(project / "results/scores.json", {"fid": {"base": 3.0, "longer": 1.0}, "take": "longer"})
     return project
 
 
@@ -51,8 +50,8 @@ def test_pictures_are_those_of_the_ensemble_for_the_same_seed(trained: Path):
     np.testing.assert_array_equal(pictures(trained / "same"), pictures(trained / "some"))
     done("sample", "longer", "--count", 7, "--seed", 1, "--out", "one", "--grid")
     (grid,) = pictures(trained / "one")
-    assert grid.shape == (3 * 8, 3 * 8)
-    np.testing.assert_array_equal(grid[8:16, :8], pictures(trained / "some")[3])
+    assert grid.shape == (21 * 3 * 8, 21 * 3 * 8)  # enlarged to 512 pixels at most
+    np.testing.assert_array_equal(grid[::21, ::21][8:16, :8], pictures(trained / "some")[3])
 
 
 def test_pictures_are_those_of_the_evaluation_to_the_bit(
@@ -108,5 +107,5 @@ def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
 def test_what_cannot_be_sampled_is_refused(trained: Path, arguments: str, line: str):
     assert line in refused("sample", *arguments.split())
     assert not (trained / "samples").exists()
-    (trained / "results/fid.csv").write_text("variant\nbase\n")
-    assert refused("sample") == "results/fid.csv: no table of scores; make it again\n"
+    (trained / "results/scores.json").write_text("{}")
+    assert refused("sample") == "results/scores.json: names no model to take; make it again\n"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,6 +30,16 @@ def test_compiled_it_trains_the_same(build):
     plain.run()
     compiled.run()
     torch.testing.assert_close(compiled.net.state_dict(), plain.net.state_dict(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_no_step_after_the_first_compiles_again(build, parts, monkeypatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # traced as always, quicker
+    trainer = build("compiled", gradient_accumulation=parts, runtime_changes={"compile": True})
+    trainer.advance()  # parts of 4, 4 and 2 images
+    with torch.compiler.set_stance("fail_on_recompile"):
+        trainer.advance()
+        trainer.advance()
 
 
 @pytest.mark.parametrize(("kind", "reported"), [("info_noise", True), ("adaptive", True), ("easy_to_hard", False)])

@@ -1,6 +1,5 @@
 """Export models: as a folder that diffusers loads, or as one that this library loads."""
 
-import csv
 import shutil
 from pathlib import Path
 from textwrap import indent
@@ -8,7 +7,7 @@ from textwrap import indent
 from unequal.cli.card import write_card
 from unequal.cli.loading import AUTOENCODER, loading_code
 from unequal.errors import UserError, say
-from unequal.files import appearing, refuse_existing, require
+from unequal.files import appearing, read_json, refuse_existing
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
@@ -18,7 +17,7 @@ from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble, group_folders
 from unequal.settings.schedule import FlowSchedule
 
-SCORES = Path("results/fid.csv")
+SCORES = Path("results/scores.json")
 MODELS = Path("artifacts/models")
 
 
@@ -82,17 +81,12 @@ def trained() -> str:
 
 
 def best() -> str:
-    """The variant with the lowest FID of the last run; models of single slots do not compete. Raises UserError."""
+    """The model that the page of the last run says to take. Raises UserError."""
     if not SCORES.exists():
         raise UserError(
             f"{SCORES}: missing; `best` needs the scores of a whole run. Or name a model; there are: {trained()}"
         )
-    try:
-        with require(SCORES).open(encoding="utf-8", newline="") as file:
-            scores = {row["variant"]: float(row["fid"]) for row in csv.DictReader(file)}
-    except (KeyError, ValueError, TypeError):
-        raise UserError(f"{SCORES}: no table of scores; make it again") from None
-    names = [name for name in scores if not name.startswith("slot_")]
-    if not names:
-        raise UserError(f"{SCORES}: scores of no model; name a model")
-    return min(names, key=scores.__getitem__)
+    match read_json(SCORES):
+        case {"take": str(name)}:
+            return name
+    raise UserError(f"{SCORES}: names no model to take; make it again")

@@ -13,7 +13,7 @@ from torch.nn import functional
 from unequal.artifacts.profiles import read_losses
 from unequal.cli.export import MODELS, autoencoder_of, best, trained
 from unequal.cli.loading import AUTOENCODER
-from unequal.data.grids import png_of, tiled
+from unequal.data.grids import enlarged, png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
@@ -30,6 +30,8 @@ from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
 DATA, LOSSES = Path("artifacts/data"), Path("artifacts/profiles/base.npz")
+#: Pixels a side to which a grid of small images is enlarged.
+GRID_PIXELS = 512
 
 
 class Settings(Strict):
@@ -159,7 +161,9 @@ def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
     with appearing(out) as place:
         images = request.images()
         place.mkdir()
-        pictures = {"grid": tiled(images)} if grid else {f"{number:05d}": image for number, image in enumerate(images)}
+        pictures = {f"{number:05d}": image for number, image in enumerate(images)}
+        if grid:
+            pictures = {"grid": enlarged(tiled(images), GRID_PIXELS)}
         for name, picture in pictures.items():
             (place / f"{name}.png").write_bytes(png_of(picture))
     way = "" if request.interpolate is None else f" to {request.interpolate}, interpolated"

@@ -28,7 +28,9 @@ from unequal.comparison.tables import (
     training_rows,
 )
 from unequal.files import write_csv
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
+from unequal.report.formatting import today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -152,7 +154,7 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     report = Report(
         title=results.plan.question,
         lead=answer(verdicts[0]),
-        facts=first,
+        facts=" · ".join([first, today(), *commit_words()]),
         tables=[
             *judgements,
             arms_table(results, judged.real),

@@ -29,6 +29,12 @@ def untiled(grid: np.ndarray, rows: int = ROWS) -> np.ndarray:
     return cells.reshape(rows * rows, channels, height, width)
 
 
+def enlarged(image: np.ndarray, pixels: int) -> np.ndarray:
+    """An image [C, H, W], each pixel repeated as often as `pixels` a side allow."""
+    factor = max(1, pixels // max(image.shape[1:]))
+    return image.repeat(factor, 1).repeat(factor, 2)
+
+
 def png_of(image: np.ndarray) -> bytes:
     """A PNG file of an image, uint8 [C, H, W] with 1, 3 or 4 channels."""
     pixels, file = image.transpose(1, 2, 0), io.BytesIO()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from filelock import FileLock
 
+from unequal.data.grids import enlarged
 from unequal.errors import UserError
 from unequal.files import read_json, settings_hash
 from unequal.pipeline.commit import commit_tags, committed_settings
@@ -189,8 +190,7 @@ class Store:
 
     def log_picture(self, name: str, image: np.ndarray, step: int) -> None:
         """Log an image, uint8 [C, H, W], as one of a series over steps; a small one is enlarged, pixel by pixel."""
-        factor = max(1, SHOWN_PIXELS // max(image.shape[1:]))
-        pixels = image.repeat(factor, 1).repeat(factor, 2).transpose(1, 2, 0)
+        pixels = enlarged(image, SHOWN_PIXELS).transpose(1, 2, 0)
         self.client.log_image(self.child, pixels, key=name, step=step, synchronous=True)
 
     def log_conditions(self, content: Mapping[str, Any]) -> None:

@@ -7,10 +7,16 @@ from datetime import date
 
 from matplotlib.ticker import EngFormatter
 
+#: Names of methods that papers spell otherwise.
+SPELLED = {"min snr": "Min-SNR", "log snr": "log-SNR", "info noise": "InfoNoise", "logit normal": "logit-normal"}
+
 
 def label(name: str) -> str:
     """The name of a model as people read it."""
-    return name.replace("_", " ")
+    words = name.replace("_", " ")
+    for plain, spelled in SPELLED.items():
+        words = words.replace(plain, spelled)
+    return words
 
 
 def with_prefix(value: float) -> str:
