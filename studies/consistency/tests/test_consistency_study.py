@@ -58,7 +58,8 @@ def test_replicas_go_from_their_seeds_to_a_report(
     relations = [row["relation"] for row in table["pictures"]]
     assert {name: relations.count(name) for name in counts} == counts
     assert len(table["predictions"]) == 3 * sum(counts.values())
-    assert all((row["mse_same"] == 0) == (row["relation"] == "itself") for row in table["pictures"])
+    same = {name: [row["mse_same"] for row in table["pictures"] if row["relation"] == name] for name in counts}
+    assert max(same["itself"]) == 0 < min(same["seeds"])  # untrained transformers all answer 0
     images = read_npz(Path("artifacts/consistency/pictures.npz"), ["12-16/seed_3", "optimum", "nearest_training"])
     assert all(one.shape == (5, 1, 8, 8) and one.dtype == np.uint8 for one in images.values())
     known = {image.tobytes() for image in prepared.train}
