@@ -78,7 +78,7 @@ def test_a_bad_setting_stops_everything_in_one_line(project, command):
         said = run(project, *command, ok=False)
     finally:
         (project / "params.yaml").write_text(before, encoding="utf-8")
-    assert ": training.batch_sise: unknown key; allowed here: batch_size" in said
+    assert ": training.batch_sise: unknown key; did you mean `batch_size`?" in said
     assert "Traceback" not in said
     # The gate itself may have logged that it failed; no other stage has begun.
     assert {one.data.tags.get("stage", "check_params") for one in tracked_runs(project)[: -runs or None]} <= {

@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+import re
 import shlex
 import shutil
 import tempfile
@@ -143,7 +144,7 @@ def refusal(read: Callable[[Path], object], document: Document | str, folder: Pa
     except UserError as error:
         said = str(error)
         for line in said.split("\n"):  # one a problem
-            assert line.startswith(f"{path}: "), line
+            assert re.match(rf"{re.escape(str(path))}(:\d+)?: ", line), line
             assert line.isprintable(), repr(line)
         return said
     return None
