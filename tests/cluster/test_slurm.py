@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 #: Enough for jobs that wait for each other, and for jobs that need not: a job starts Snakemake twice.
-STAGES = ("code", "check_params", "prepare_data", "train_base")
+STAGES = ("code", "check_params", "prepare_data", "build_extractor", "train_base")
 PROFILE = "profiles/slurm/config.yaml"
 #: A training of many short steps, some ten seconds long, that saves its state only when it is asked to stop.
 LONG = {"recipes.base.images": 6400, "training.batch_size": 16}
