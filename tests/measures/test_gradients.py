@@ -47,7 +47,7 @@ def sample_of(vectors: np.ndarray, folds: int) -> GradientSample:
 
 
 def test_gradients_are_those_of_backward():
-    """Those of parameters that a loss does not touch are 0."""
+    """Gradients of parameters that a loss does not touch are 0."""
     net, expected = network(), stacked(network(), inputs())
     parameters = [*net.parameters(), nn.Parameter(torch.ones(4))]
     found = flat_gradients(losses(net, inputs()), parameters)

@@ -88,7 +88,7 @@ def test_the_nearest_image_of_a_copy_is_its_original() -> None:
 
 
 def test_held_out_images_that_are_shown_differ_from_each_other() -> None:
-    """Of 64 images, 40 are copies of the first one."""
+    """40 of 64 images are copies of the first one."""
     random = np.random.default_rng(0)
     data, held_out = (random.integers(0, 256, (64, 1, 4, 4), dtype=np.uint8) for _ in range(2))
     held_out[1:41] = held_out[0]

@@ -183,7 +183,7 @@ def test_a_schedule_that_halves_the_odds_has_intervals_of_equal_length():
 
 
 def test_clusters_of_log_snr_are_the_known_ones():
-    """Those of SNR itself are single timesteps."""
+    """Clusters by SNR itself are single timesteps."""
     snr = NoiseSchedule.linear(1000).snr.numpy()
     found, cost = least_cost(distances_between(np.log(snr)), 5)
     assert [one.last for one in found] == [152, 393, 623, 822, 999]

@@ -109,7 +109,7 @@ def place_of(model: str) -> str:
 
 
 def smoke_run(found: RunResults) -> Recommendation:
-    """What a smoke run shows in the place of a recommendation; its commands work on the base."""
+    """Say in the place of a recommendation that a smoke run is one; its commands work on the base."""
     images, samples = with_prefix(found.variants["base"].images_seen), found.base["samples_per_seed"]
     text = (
         f"All stages ran, with tiny budgets: the base saw {images} images, and each FID is of {samples} samples. "
@@ -119,7 +119,7 @@ def smoke_run(found: RunResults) -> Recommendation:
 
 
 def in_order(by_model: Mapping[str, Any], variants: Sequence[Variant]) -> dict[str, Any]:
-    """What models have, in the order of these variants; others come last."""
+    """Order figures by model as these variants; others come last."""
     names = [one.name for one in variants if one.name in by_model]
     return {name: by_model[name] for name in dict.fromkeys([*names, *by_model])}
 

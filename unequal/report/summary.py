@@ -26,7 +26,7 @@ def print_summary(found: RunResults, best: Recommendation, place: Path) -> None:
 
 
 def commands(model: str, place: Path) -> list[str]:
-    """What to do with a model next, from the checkout that a run's folder lies in."""
+    """List the next commands for a model, from the checkout that a run's folder lies in."""
     enter = [] if place == Path() else [f"cd {shlex.quote(str(place))}"]
     target = f"my-{model.replace('_', '-')}"
     return [*enter, f"unequal sample {model} --count 64 --grid", f"unequal export {model} {target}"]

@@ -1,4 +1,4 @@
-"""What pydantic refuses, in plain lines: the key, the value, and what is allowed."""
+"""Refusals of pydantic in plain lines: the key, the value, and what is allowed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ class Complaint(NamedTuple):
 
     @property
     def allowed(self) -> str:
-        """What may stand in the place of the value."""
+        """Say what may stand in the place of the value."""
         if self.kind not in ALLOWED:
             return self.message
         facts = {name: f"{fact:.10g}" if isinstance(fact, float) else fact for name, fact in self.facts.items()}
@@ -122,7 +122,7 @@ def meant_by(place: Place, sections: Sequence[type[BaseModel]], values: Any) -> 
 
 
 def sentence(some: Sequence[Complaint], sections: Sequence[type[BaseModel]], meant: Place | None) -> str:
-    """What is wrong at a key.
+    """A complaint at a key.
 
     Args:
         some: complaints at one place: members of a union each have a say.
@@ -187,7 +187,7 @@ def sections_at(model: type[BaseModel], place: Place, values: Any) -> list[type[
 
 
 def at(values: Any, place: Place) -> Any:
-    """What stands at a place."""
+    """The value at a place."""
     for part in place:
         values = values[int(part) if isinstance(values, list) else part]
     return values
