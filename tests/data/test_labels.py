@@ -40,7 +40,7 @@ def params(place: Path, **edits: Any) -> Params:
 @pytest.mark.parametrize("name", ["flat", "uneven", "bare.npy", "bare.npz"])
 def test_a_classifier_needs_labels(places, name):
     line = refusal(check_labels, params(places / name))
-    assert line.startswith("params.yaml: extractor.kind: 'classifier' needs labelled data, and")
+    assert line.startswith("extractor.kind: 'classifier' needs labelled data, and")
     assert f"data.path: {places / name} has no labels" in line
     check_labels(params(places / name, extractor=INCEPTION))
 
@@ -52,11 +52,11 @@ def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path)
         check_images(few)
     of = "20 real images, of 40 in data.path"
     singular, subset = refused.value.lines
-    assert singular.startswith(f"params.yaml: evaluation.allow_singular: false; half of {of}")
-    assert subset == f"params.yaml: evaluation.kid_subset: 500; allowed for {of}: at most 20"
+    assert singular.startswith(f"evaluation.allow_singular: false; half of {of}")
+    assert subset == f"evaluation.kid_subset: 500; allowed for {of}: at most 20"
     check_images(params(tmp_path / "forty.npy", **{"evaluation.kid_subset": 20}))
     np.save(tmp_path / "five.npy", np.zeros((5, 8, 8), np.uint8))
-    with pytest.raises(UserErrors, match=r"^params\.yaml: data\.holdout: 0\.5: holds out 2 of 5 images; allowed: "):
+    with pytest.raises(UserErrors, match=r"^data\.holdout: 0\.5: holds out 2 of 5 images; allowed: "):
         check_images(params(tmp_path / "five.npy"))
 
 
@@ -64,11 +64,11 @@ def test_too_few_images_are_refused_with_all_that_they_are_too_few_for(tmp_path)
 def test_labels_are_found(places, name):
     check_labels(params(places / name))
     refused = refusal(check_labels, params(places / name, **CLASSES))
-    assert refused.startswith("params.yaml: network.condition.classes: 3; the data are of 2 classes")
+    assert refused.startswith("network.condition.classes: 3; the data are of 2 classes")
 
 
 def test_as_many_classes_as_the_data_have(places, tmp_path):
-    line = "params.yaml: network.condition.classes: 3; the data are "
+    line = "network.condition.classes: 3; the data are "
     few = params(places / "flat", extractor=INCEPTION, **CLASSES)
     assert refusal(check_labels, few).startswith(f"{line}without labels")
     check_labels(Params.read(DEFAULT))

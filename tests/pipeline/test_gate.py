@@ -3,9 +3,13 @@
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from params_files import edited
+
+from unequal.errors import UserErrors
+from unequal.pipeline.params_files import check_params
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "params.yaml", *sorted((ROOT / "studies").rglob("params.yaml"))]
@@ -35,3 +39,18 @@ def test_in_a_folder_called_studies(project, monkeypatch, folder):
     assert CliRunner().invoke(main, []).exit_code == 0
     assert Path("artifacts/params_checked.json").exists()
     assert [path for path in project.rglob("work") if path != project / clone / "work"] == []
+
+
+def test_settings_and_images_are_refused_in_one_answer(tmp_path):
+    np.save(tmp_path / "forty.npy", np.zeros((40, 8, 8), np.uint8))
+    data = {"path": str(tmp_path / "forty.npy"), "source": "array", "image_size": 8, "channels": 1, "fit": "exact"}
+    changes = {"data": data | {"holdout": 0.5}, "extractor.kind": "classifier", "training.batch_size": 0}
+    file = edited(ROOT / "params.yaml", changes, tmp_path)
+    with pytest.raises(UserErrors) as refused:
+        check_params(file)
+    places = [line.split(": ")[1] for line in refused.value.lines]
+    assert places == ["training.batch_size", "extractor.kind", "evaluation.allow_singular", "evaluation.kid_subset"]
+    without = edited(ROOT / "params.yaml", changes | {"evaluation": {}}, tmp_path)  # FID's needs are not known then
+    with pytest.raises(UserErrors) as refused:
+        check_params(without)
+    assert {line.split(": ")[1].partition(".")[0] for line in refused.value.lines} >= {"training", "evaluation"}

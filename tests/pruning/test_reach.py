@@ -46,5 +46,5 @@ def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path):
     """The smallest of N models may take 1/N of the base and (N − 1)/N·k more."""
     check_reach(tiny(tmp_path, **MANY | {"groups.min_ratio": 0.5}))
     check_reach(tiny(tmp_path, **MANY | {"groups.ids": [0, 1]}))
-    said = "params.yaml: groups.min_ratio: a limit of 0.01198 of the base's FLOPs is out of"
+    said = "groups.min_ratio: a limit of 0.01198 of the base's FLOPs is out of"
     assert refusal(check_reach, tiny(tmp_path, **MANY)).startswith(said)

@@ -6,7 +6,6 @@ from unequal.data.split import training_images
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
-from unequal.settings.strict import PARAMS
 
 
 def check_images(params: Core) -> None:
@@ -17,7 +16,7 @@ def check_images(params: Core) -> None:
     try:
         trained = training_images(count, params.data.holdout)
     except UserError as error:
-        raise UserErrors([f"{PARAMS}: {error}"]) from None
+        raise UserErrors([str(error)]) from None
     if not isinstance(params, Scored):
         return
     scored, features = params.evaluation, params.extractor.features
@@ -33,7 +32,7 @@ def check_images(params: Core) -> None:
         if (value := getattr(scored, key)) > most:
             problems.append(f"evaluation.{key}: {value}; allowed for {what}: at most {most}")
     if problems:
-        raise UserErrors([f"{PARAMS}: {problem}" for problem in problems])
+        raise UserErrors(problems)
 
 
 def check_labels(params: Core) -> None:
@@ -43,17 +42,17 @@ def check_labels(params: Core) -> None:
     try:
         params.network.condition.check_labels(classes)
     except UserError as error:
-        raise UserError(f"{PARAMS}: {error}{why}") from None
+        raise UserError(f"{error}{why}") from None
     if not isinstance(params, Scored) or params.extractor.kind != "classifier":
         return
     allowed = "allowed: rotations, inception, dinov2, or data with labels of two classes or more"
     if classes is None:
         raise UserError(
-            f"{PARAMS}: extractor.kind: 'classifier' needs labelled data, and data.path: {params.data.path} has no "
+            f"extractor.kind: 'classifier' needs labelled data, and data.path: {params.data.path} has no "
             f"labels{why}; {allowed}"
         )
     if classes == 1:
         raise UserError(
-            f"{PARAMS}: extractor.kind: 'classifier' learns nothing from data.path: {params.data.path}, which has one "
+            f"extractor.kind: 'classifier' learns nothing from data.path: {params.data.path}, which has one "
             f"class; {allowed}"
         )

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from unequal.errors import UserError
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
-from unequal.settings.strict import PARAMS
 
 CONNECTION_SECONDS = 3.0
 
@@ -27,6 +26,6 @@ def check_weights(params: Core) -> None:
         socket.create_connection((address.hostname or "", address.port or 443), CONNECTION_SECONDS).close()
     except OSError:
         raise UserError(
-            f"{PARAMS}: extractor.weights: null: Inception's weights are not downloaded, and {address.hostname} cannot "
+            f"extractor.weights: null: Inception's weights are not downloaded, and {address.hostname} cannot "
             "be reached; name a file of them, or another extractor.kind (rotations needs neither weights nor labels)"
         ) from None

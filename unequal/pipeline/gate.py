@@ -10,6 +10,7 @@ from unequal.files import write_json
 from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
 from unequal.settings.core import Core
+from unequal.settings.problems import sound_part
 from unequal.settings.strict import StageSettings, numbered
 
 P = TypeVar("P", bound=Core)
@@ -44,28 +45,31 @@ def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
     """Read a params file as a whole and check its settings, its paths, and its settings against what lies there.
 
     Raises:
-        UserErrors: a line for each problem. Where settings are unsound or paths lead nowhere, checks are left out.
+        UserErrors: a line for each problem. Where a path leads nowhere, checks are left out.
         UserError: the file is missing, or no YAML.
     """
-    problems, params = list[str](), None
+    problems = list[str]()
     try:
         params = model.read(path)
     except UserErrors as errors:
-        problems += errors.lines
+        problems, params = errors.lines, sound_part(model, path)
     further = refusals(partial(check_sources, path))
-    if params is not None and not further:
-        further = [line for check in checks for line in refusals(partial(check, params))]
-    if params is None or further:
+    if not further:
+        further = [line for check in checks for line in refusals(partial(check, params), among_others=bool(problems))]
+    if problems or further:
         raise UserErrors([*problems, *numbered(path, dict.fromkeys(further))])
     return params
 
 
-def refusals(check: Callable[[], None]) -> list[str]:
-    """The lines by which a check refuses."""
+def refusals(check: Callable[[], None], among_others: bool = False) -> list[str]:
+    """The lines by which a check refuses; none where it needs an unsound section, of which there are lines already."""
     try:
         check()
     except UserErrors as errors:
         return errors.lines
     except UserError as error:
         return [str(error)]
+    except Exception:
+        if not among_others:
+            raise
     return []

@@ -9,7 +9,6 @@ from unequal.models.spec import ModelSpec, Space
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import removed_channels
 from unequal.settings.core import Core
-from unequal.settings.strict import PARAMS
 
 
 def check_reach(params: Core) -> None:
@@ -27,7 +26,7 @@ def check_reach(params: Core) -> None:
     for place, limit in params.pruning_limits.items():
         if limit < least:
             raise UserError(
-                f"{PARAMS}: {place}: a limit of {limit:.4g} of the base's FLOPs is out of reach of pruning; with one "
+                f"{place}: a limit of {limit:.4g} of the base's FLOPs is out of reach of pruning; with one "
                 f"unit left in every layer of the network there are {least:.4g}"
             )
 

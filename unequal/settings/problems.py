@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -25,6 +26,15 @@ def read_whole(model: type[M], path: Path) -> M:
     if lines := problems(model, document):
         raise UserErrors(list(numbered(path, map(plain, lines))))
     return model.model_validate_json(as_json(model, document))
+
+
+def sound_part(model: type[M], path: Path) -> M:
+    """The sections of an unsound params file that are sound by themselves; what reads another one fails."""
+    try:
+        values = json.loads(as_json(model, read_yaml(path)))
+    except (TypeError, ValueError):  # of the file as a whole, which `read_whole` refuses
+        values = {}
+    return model.model_construct(**dict(sound_sections(model, values)))
 
 
 def problems(model: type[Strict], document: dict[str, Any]) -> list[str]:
@@ -56,7 +66,7 @@ def as_json(model: type[Strict], document: dict[str, Any]) -> str:
 
 def combinations(model: type[Strict], values: dict[str, Any], wrong: set[str]) -> Iterator[str]:
     """Yield what the validators of a model as a whole refuse, as far as they need none of the wrong sections."""
-    whole, refused, doubtful = model.model_construct(**dict(sound_sections(model, values, wrong))), 0, list[str]()
+    whole, refused, doubtful = model.model_construct(**dict(sound_sections(model, values))), 0, list[str]()
     for name, validator in model.__pydantic_decorators__.model_validators.items():
         if validator.info.mode != "after":
             continue
@@ -74,9 +84,10 @@ def combinations(model: type[Strict], values: dict[str, Any], wrong: set[str]) -
         yield from doubtful
 
 
-def sound_sections(model: type[Strict], values: dict[str, Any], wrong: set[str]) -> Iterator[tuple[str, Any]]:
+def sound_sections(model: type[Strict], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names and contents of sections that are sound by themselves."""
     for name, field in model.model_fields.items():
-        if name in values and name not in wrong:
+        if name in values:
             adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]
-            yield name, adapter.validate_json(json.dumps(values[name]), strict=True)
+            with suppress(ValidationError):
+                yield name, adapter.validate_json(json.dumps(values[name]), strict=True)

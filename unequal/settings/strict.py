@@ -144,7 +144,7 @@ def numbered(path: Path, lines: Iterable[str]) -> Iterator[str]:
     """Begin what is wrong in a params file with its name, and with the line of the dotted key that is named first."""
     root = yaml.compose(path.read_text(encoding="utf-8"), Yaml12)
     for line in lines:
-        said = line.removeprefix(f"{path}: ").removeprefix(f"{PARAMS}: ")
+        said = line.removeprefix(f"{path}: ")
         node, number = root, ""
         for part in said.partition(": ")[0].split("."):
             if (below := children(node).get(part)) is None:
