@@ -65,12 +65,12 @@ def status(code: int, body: bytes, kind: str = "application/json") -> Answer:
 
 
 def endless(request: BaseHTTPRequestHandler) -> None:
-    """A body without end, as fast as it is read."""
+    """A body without end, as fast as it is read, until the server is closed."""
     request.send_response(200)
     request.send_header("Content-Type", "application/json")
     request.end_headers()
     with contextlib.suppress(OSError):
-        while True:
+        while request.server.socket.fileno() >= 0:
             request.wfile.write(b" " * 1_000_000)
 
 
