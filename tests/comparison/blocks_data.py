@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from piloted import write_samples
 
 from unequal.comparison.settings import Comparison
 from unequal.files import write_json
@@ -52,3 +53,4 @@ def write_trainings(folder: Path, plan: Comparison) -> None:
     for arm in plan.arms.all:
         for block in plan.seeds:
             write_json(folder / f"{arm}/block_{block}.json", figures(arm, block, generator))
+    write_samples(plan)

@@ -199,3 +199,19 @@ def test_what_can_be_detected_goes_by_the_scatter_of_the_trainings(trainings):
     apart = np.diff(found.logarithms("fid", other.arms), axis=0).std(ddof=1) / 2**0.5
     expected = upper_deviation(float(apart), 4) * textbook_effect(Design(2, 5, 3))
     assert family.visible[other] == pytest.approx(expected, rel=0.25)
+
+
+def test_the_first_screen_has_samples_and_quality_against_cost_where_costs_differ(trainings):
+    write_settings()
+    write_pilot(Path("results"), *design().endpoints)
+    assert report().exit_code == 0
+    assert not Path("results/pictures/cost.png").exists()  # all cost the same
+    for block in design().seeds:
+        file = trainings / file_of("lower", block)
+        change(file, costs=read_json(file)["costs"] | {"training_flops": 12})
+    assert report().exit_code == 0
+    page = Path("results/report.html").read_text(encoding="utf-8")
+    places = [page.index(name) for name in (">Samples<", ">Quality against cost<", ">Arms against their controls<")]
+    assert places == sorted(places)
+    Path("artifacts/samples/other/block_0.npy").unlink()
+    assert report().exit_code == 1

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from html_tables import uneven_tables
 from params_files import edited
-from piloted import write_pilot
+from piloted import write_pilot, write_samples
 
 from studies.predictions.measure_heads import COMBINATIONS
 from unequal.comparison.params import ComparisonParams
@@ -53,6 +53,7 @@ def write_figures(params):
             write_json(Path(f"results/ranges/{arm}/block_{block}.json"), {"arm": arm, "block": block, "runs": runs})
             heads = HEADS | {"arm": arm, "block": block, "curves": [losses] * 3}
             write_json(Path(f"results/heads/{arm}/block_{block}.json"), heads)
+    write_samples(comparison)
     write_pilot(Path("results"), *comparison.judged)
     Path("results/confirm").mkdir()
 

@@ -1,28 +1,46 @@
-"""A study's pictures: every comparison with its interval, and where in time arms differ."""
+"""Pictures of a comparison: samples, quality against cost, verdicts with intervals, and losses over timesteps."""
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from scipy.stats import sem
 
 from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast
 from unequal.comparison.speed import curve_of
 from unequal.comparison.tables import NAMES, against
-from unequal.report.drawing import INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps
+from unequal.report.drawing import (
+    INK,
+    OTHER_COLOURS,
+    PALE,
+    SOFT,
+    log_scale,
+    log_timesteps,
+    picture_grid,
+    place_labels,
+    prefixed,
+)
 from unequal.report.effective_weighting import COLOURS
 from unequal.report.forest import ForestRow, forest_key, forest_panel
 from unequal.report.formatting import label
+from unequal.report.memorizing import grid_size
+from unequal.report.overview import pareto_front
 from unequal.report.page import Drawing
 
 #: Of arms, but for the control once more, which is grey.
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
 #: Inches of a row of a comparison, and of what stands around a panel.
 ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
+#: Of the highest to the lowest training cost, from which on a picture of costs says something.
+LEAST_RATIO = 1.01
 
 
 def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Drawing]:
@@ -54,6 +72,61 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
         ),
     ]
+
+
+def samples(results: ComparisonResults, folder: Path) -> Drawing:
+    """Samples of every variant in the first block, from `<folder>/<variant>/block_<seed>.npy`."""
+    first = results.plan.seeds[0]
+    rows = {label(arm): np.load(folder / f"{arm}/block_{first}.npy") for arm in results.plan.arms.all}
+    return Drawing(
+        "samples",
+        grid_size(len(rows)),
+        partial(picture_grid, rows=rows),
+        "Samples",
+        f"The first samples of every variant in block {first}. Every column starts from one noise.",
+    )
+
+
+def quality_against_cost(results: ComparisonResults) -> list[Drawing]:
+    """FID, or the first endpoint, against training FLOPs; nothing where all variants cost about the same."""
+    flops = [mean_flops(results, arm) for arm in results.plan.arms.all]
+    if max(flops) < LEAST_RATIO * min(flops):
+        return []
+    endpoint = "fid" if "fid" in results.plan.endpoints else next(iter(results.plan.endpoints))
+    return [
+        Drawing(
+            "cost",
+            (WIDTH, 4.6),
+            lambda figure: cost(figure, results, endpoint),
+            "Quality against cost",
+            f"{NAMES[endpoint]} of each variant against training FLOPs (three times the multiply–accumulates of all "
+            "images seen); the base's are included where a variant continues it. Geometric means over blocks; bars: "
+            "their standard error. The broad line joins variants that none beats in both.",
+        )
+    ]
+
+
+def mean_flops(results: ComparisonResults, arm: str) -> float:
+    """Training FLOPs of a variant, mean over blocks."""
+    return fmean(one["costs"]["training_flops"] for one in results.trainings[arm].values())
+
+
+def cost(figure: Figure, results: ComparisonResults, endpoint: str) -> None:
+    """A point a variant, and the Pareto front."""
+    axes, arms = figure.subplots(), results.plan.arms.all
+    flops = [mean_flops(results, arm) for arm in arms]
+    logs = results.logarithms(endpoint, arms)
+    means, errors = np.exp(logs.mean(1)), np.exp(logs.mean(1)) * sem(logs, axis=1)
+    front = pareto_front(flops, means)
+    axes.plot([flops[i] for i in front], means[front], color=PALE, linewidth=6, zorder=0)
+    axes.errorbar(flops, means, yerr=errors, fmt="o", color=INK, markersize=5, capsize=3)
+    log_scale(axes, "{:g}")
+    axes.margins(x=0.16, y=0.14)
+    axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
+    axes.set_xlabel("training FLOPs")
+    axes.set_ylabel(f"{NAMES[endpoint]} (lower is better)")
+    points = list(zip(flops, means, errors, strict=True))
+    place_labels(axes, points, [(label(arm), INK) for arm in arms])
 
 
 def along_trainings(results: ComparisonResults, by: Sequence[str]) -> Drawing:

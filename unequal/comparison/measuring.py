@@ -98,6 +98,10 @@ class Measuring:
             "conditions": self.conditions(scores),
         }
 
+    def samples(self, folder: Path, name: str) -> np.ndarray:
+        """The first samples that a model or a set of experts was scored by, uint8 [n, C, H, W]."""
+        return self.scoring.shown(Ensemble.load(folder, self.workspace.device), name)
+
     def path(self, half: Path, end: Path, name: str) -> dict[str, Any]:
         """Figures of the model at the end of a training, with its endpoints at half of the images."""
         endpoints_at_half = self.figures(half, f"{name}_half")["endpoints"]

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
 from unequal.comparison.confirmation import confirmed, read_pairs
-from unequal.comparison.figures import along_trainings, drawings
+from unequal.comparison.figures import along_trainings, drawings, quality_against_cost, samples
 from unequal.comparison.groups import compare_groups, group_rows, group_table
 from unequal.comparison.judgement import Family, families
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
@@ -145,6 +145,7 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     """
     judged = Judged.read(run.input, settings.comparison)
     results, verdicts = judged.results, judged.families
+    pictures = [samples(results, run.input("artifacts/samples")), *quality_against_cost(results)]
     extras = judged.further(settings, run.input("results/trainings"))
     extras += own(judged) if own else Extras()
     first = first_sentence(results, judged.real)
@@ -163,7 +164,7 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
             tries_table(judged.pilot),
         ],
         conditions=judged.conditions,
-        overview=drawn[:1],
+        overview=[*pictures, drawn[0]],
         drawings=[*drawn[1:], *extras.drawings],
         rows={},
         documents={one.endpoint: table.markdown() for one, table in zip(verdicts, judgements, strict=True)},

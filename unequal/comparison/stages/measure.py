@@ -1,5 +1,7 @@
 """Measure the endpoints of a training, an arm's or a base's, and of its snapshots by half of the samples."""
 
+import numpy as np
+
 from unequal.comparison.measuring import Measuring, MeasuringSettings, along
 from unequal.files import read_json
 from unequal.models.folder import RECORD, model_and_snapshots
@@ -19,6 +21,7 @@ def main(run: Run, settings: MeasuringSettings, arm: str, block: int) -> None:
     name = f"{arm}_{block}"
     figures = along(measuring, snapshots, end, name) if snapshots else measuring.figures(end, name)
     figures["costs"] |= {cost: own[cost] for cost in OWN_COSTS if cost in own}
+    np.save(run.output(f"artifacts/samples/{arm}/block_{block}.npy"), measuring.samples(end, name))
     run.metrics(
         f"results/endpoints/{arm}/block_{block}.json",
         {"arm": arm, "block": block} | figures,
