@@ -78,12 +78,12 @@ def main(run: Run, settings: Settings) -> None:
     compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
     statements, differences = sections(found, compared, changes), against_control(found)
     best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
-    variants, table = scored(found), variants_table(found, differences)
+    variants, table, wall = scored(found), variants_table(found, differences), engine_seconds()
     report = Report(
         title=SMOKE_TITLE if is_trial(place) else TITLE,
         lead=best.text,
         commands=commands(best.model, place),
-        facts=facts(found, run.runtime.price_an_hour),
+        facts=facts(found, wall, run.runtime.price_an_hour),
         overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
         sections=statements,
         tables=[
@@ -108,8 +108,8 @@ def main(run: Run, settings: Settings) -> None:
     scores = {name: variant.fid for name, variant in found.variants.items()}
     write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
-    if (wall := engine_seconds()) is not None:
-        logged["command_minutes"] = wall / 60  # of the engine that runs this stage
+    if wall is not None:
+        logged["command_minutes"] = wall / 60
     print_summary(found, best, place)
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
 
@@ -132,13 +132,21 @@ def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]
     return changes | minutes | {f"training_flops/{one.name}": float(one.training_flops) for one in scored(found)}
 
 
-def facts(found: RunResults, price: float | None) -> str:
-    """Data, device, time, date and commit of the run, in a line; with what it cost at a price an hour."""
-    seconds = sum(one.seconds for one in found.trainings.values())
+def facts(found: RunResults, wall: float | None, price: float | None) -> str:
+    """Data, device, time, date and commit of the run, in a line.
+
+    Args:
+        found: results of the run.
+        wall: seconds since the engine was started; None: unknown, and the price is of the trainings alone.
+        price: of an hour; None: not set.
+    """
+    training = sum(one.seconds for one in found.trainings.values())
+    of, seconds = ("the trainings", training) if wall is None else ("this command", wall)
     parts = [
         data_condition(found.data),
-        f"{duration(seconds)} of training on {found.base['device']}",
-        *([f"{seconds / 3600 * price:.3g} at {price:g} an hour"] if price is not None else []),
+        f"{duration(training)} of training on {found.base['device']}",
+        *([] if wall is None else [f"this command took {duration(wall)}"]),
+        *([] if price is None else [f"{of} cost {seconds / 3600 * price:.3g} at {price:g} an hour"]),
         today(),
         *commit_words(),
     ]

@@ -224,6 +224,13 @@ def test_the_page_of_a_smoke_run_says_first_that_its_figures_mean_nothing(monkey
     assert "Results of the methods" in findings()["keys"]
 
 
+def test_the_first_lines_say_what_the_command_took_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.report.engine_seconds", lambda: 7200.0)
+    run()
+    page = Path("results/report.html").read_text()
+    assert "this command took 2 h · this command cost 6 at 3 an hour" in page.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, float]]) -> None:
     run()
     for name in ("pictures", "report.html", "tables"):
