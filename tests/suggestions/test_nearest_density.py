@@ -12,7 +12,7 @@ from profiled import FLOW, LINEAR
 from scipy.optimize import minimize
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.suggestions.density import divergence, nearest, relative_moment, total_variation, two_levels
+from unequal.suggestions.density import arguments_for, divergence, nearest, relative_moment, total_variation, two_levels
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
 from unequal.timesteps.learning import least_variance
 
@@ -80,6 +80,20 @@ def test_no_density_has_a_lower_second_moment_than_the_one_of_least_variance(p, 
     assert relative_moment(best, moments) <= relative_moment(p, moments) + 1e-12
     assert relative_moment(best, moments) == pytest.approx(np.sqrt(moments).mean() ** 2 / moments.mean())
     assert relative_moment(np.full(40, 1 / 40), moments) == pytest.approx(1)
+
+
+def test_arguments_move_with_the_density_as_the_nearest_one_does():
+    losses = np.exp(-(((np.arange(1000) - 200) / 300) ** 2)) + 0.05
+    p = losses / losses.sum()
+    waves = 1 + 0.05 * np.sin(np.arange(1000) / np.array([[90.0], [400.0]]))
+    others = p * waves / (p * waves).sum(1, keepdims=True)
+    for number, near in enumerate(nearest(p, LINEAR)):
+        moved = arguments_for(near, p, np.stack([p, *others]), LINEAR)
+        for row, density in enumerate((p, *others)):
+            found = nearest(density, LINEAR)[number].arguments
+            changes = {name: found[name] - near.arguments[name] for name in found}
+            linear = {name: moved[name][row] - near.arguments[name] for name in found}
+            assert linear == pytest.approx(changes, rel=0.1, abs=1e-3)
 
 
 def test_two_levels_are_found():

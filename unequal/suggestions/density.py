@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,8 @@ def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray, s
 TINY = 1e-300
 #: Of a logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
 WIDEST = 12.0
+#: Length of a step of numerical derivatives.
+NUDGE = 1e-2
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,14 @@ class Nearest:
 
     Attributes:
         family: `logit_normal`, `shift` or `beta`.
+        point: where the search ended, [k].
         arguments: of the member, by their names; on a flow for times before its schedule's own shift.
         probabilities: q_t, [T].
         distance: total variation from the density.
     """
 
     family: str
+    point: np.ndarray
     arguments: Mapping[str, float]
     probabilities: np.ndarray
     distance: float
@@ -128,6 +133,10 @@ def beta_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[s
     return partial(beta, a=a, b=b), 1.0, {"a": a, "b": b}
 
 
+#: The families.
+FAMILIES: dict[str, Member] = {"logit_normal": logit_normal_at, "shift": shift_at, "beta": beta_at}
+
+
 def limited_exp(logarithm: float) -> float:
     """Its exponential, within bounds beyond which a density changes no more."""
     return math.exp(min(max(float(logarithm), -WIDEST), WIDEST))
@@ -144,27 +153,61 @@ def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
     times = logit((edges[1:] + edges[:-1]) / 2)
     mean = float(p @ times)
     spread = math.sqrt(max(float(p @ (times - mean) ** 2), 1e-6))
-    starts: list[tuple[str, Member, list[float]]] = [
-        ("logit_normal", logit_normal_at, [mean, math.log(spread)]),
-        ("shift", shift_at, [mean]),
-        ("beta", beta_at, [mean, math.log(1 + 4 / spread**2)]),
-    ]
-    return [nearest_of(p, schedule, family, member, np.array(start)) for family, member, start in starts]
+    starts = {
+        "logit_normal": [mean, math.log(spread)],
+        "shift": [mean],
+        "beta": [mean, math.log(1 + 4 / spread**2)],
+    }
+    return [nearest_of(p, schedule, family, np.array(start)) for family, start in starts.items()]
 
 
-def nearest_of(p: np.ndarray, schedule: NoiseSchedule, family: str, member: Member, start: np.ndarray) -> Nearest:
+def nearest_of(p: np.ndarray, schedule: NoiseSchedule, family: str, start: np.ndarray) -> Nearest:
     """The nearest member of one family, searched from a point."""
-
-    def distance(point: np.ndarray) -> float:
-        density, shift, _ = member(point)
-        try:
-            return divergence(p, masses(density, schedule, shift, "open"))
-        except UserError:  # next to no mass on the grid
-            return math.inf
-
-    density, shift, found = member(compass_search(distance, start))
+    point = compass_search(partial(distance, p, schedule, family), start)
+    density, shift, found = FAMILIES[family](point)
     probabilities = masses(density, schedule, shift, "open")
-    return Nearest(family, found, probabilities, total_variation(p, probabilities))
+    return Nearest(family, point, found, probabilities, total_variation(p, probabilities))
+
+
+def distance(p: np.ndarray, schedule: NoiseSchedule, family: str, point: np.ndarray) -> float:
+    """KL(p‖q) of the member of a family at a point; infinite where it has next to no mass on the grid."""
+    density, shift, _ = FAMILIES[family](point)
+    try:
+        return divergence(p, masses(density, schedule, shift, "open"))
+    except UserError:
+        return math.inf
+
+
+def arguments_for(near: Nearest, p: np.ndarray, others: np.ndarray, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
+    """Arguments of the nearest member for densities close to p, to first order in their difference.
+
+    Where KL(p‖q_θ) is least, θ moves with p by H⁻¹·Σ_t δp_t·∂θ ln q_t, with H the second derivatives of KL: the
+    influence function of an M-estimator (Huber, 1964).
+
+    Args:
+        near: the member nearest to p.
+        p: [T].
+        others: the densities, [n, T].
+        schedule: of the model.
+
+    Returns:
+        Argument → its values, [n].
+    """
+    of_p = partial(distance, p, schedule, near.family)
+    shifts = NUDGE * np.eye(len(near.point))
+
+    def slope(function: Callable[[np.ndarray], Any], shift: np.ndarray, at: np.ndarray) -> Any:
+        return (function(at + shift) - function(at - shift)) / (2 * NUDGE)
+
+    def log_density(point: np.ndarray) -> np.ndarray:
+        density, shift, _ = FAMILIES[near.family](point)
+        return np.log(masses(density, schedule, shift, "open").clip(TINY))
+
+    hessian = np.array([[slope(partial(slope, of_p, one), other, near.point) for one in shifts] for other in shifts])
+    scores = np.array([slope(log_density, one, near.point) for one in shifts])
+    points = near.point + (others - p) @ scores.T @ np.linalg.pinv(hessian)
+    members = [FAMILIES[near.family](point)[2] for point in points]
+    return {name: np.array([one[name] for one in members]) for name in near.arguments}
 
 
 def two_levels(p: np.ndarray) -> TwoLevels:

@@ -6,15 +6,14 @@ holds 95 % of the results.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.timesteps.partition import equal_sums
-
 #: Draws of all losses, and their seed.
 DRAWS, SEED = 100, 0
-#: Largest interval of a timestep, as a share of all, with which a border or a slot is still suggested.
+#: Largest interval of a timestep, as a share of all, with which it is still suggested; of a density, largest total
+#: variation.
 WIDEST_SHARE = 0.2
 #: Largest ratio of an interval's ends with which γ is still suggested.
 WIDEST_RATIO = 4.0
@@ -52,40 +51,29 @@ def redrawn(means: Sequence[float], errors: Sequence[float]) -> np.ndarray:
     return np.asarray(means) * np.exp(relative * np.random.default_rng(SEED).standard_normal((DRAWS, len(relative))))
 
 
-def intervals(
-    replicas: np.ndarray,
-    schedule: NoiseSchedule,
-    factor: np.ndarray,
-    slots: Sequence[int],
-    gamma: tuple[float, Callable[[np.ndarray], float]],
-    border: tuple[float, Callable[[np.ndarray], float]],
-) -> dict[str, list[Interval]]:
-    """Intervals of the suggestions that are single numbers, by section; nothing without replicas.
+class Numbers(NamedTuple):
+    """Numbers of a section, and how losses give them.
 
-    Raises UserError where redrawn losses have no slots of equal sums.
-
-    Args:
-        replicas: redrawn losses of ε, [n, T].
-        schedule: of the model.
-        factor: [T], from a loss of ε to the one that slots share.
-        slots: first timesteps of the suggested slots but the first.
-        gamma, border: value that is suggested, and what makes it of losses [T].
+    Attributes:
+        named: name → the suggested value.
+        make: of losses [T], their values in the same order; of another length: the losses give other numbers.
+        carried: whether an interval is narrow enough, by its ends.
     """
-    if not len(replicas):
-        return {}
-    total, count = schedule.timesteps, len(slots) + 1
-    firsts = np.array([[one.first for one in equal_sums(losses * factor, count)][1:] for losses in replicas])
 
-    def narrow(low: float, high: float) -> bool:
-        return high - low < WIDEST_SHARE * total
+    named: Mapping[str, float]
+    make: Callable[[np.ndarray], Sequence[float]]
+    carried: Callable[[float, float], bool]
 
-    ends = [interval(f"start of slot {n}", first, firsts[:, n - 2], narrow) for n, first in enumerate(slots, 2)]
-    gammas, borders = (np.array([make(losses) for losses in replicas]) for _, make in (gamma, border))
-    return {
-        "slots": ends,
-        "gamma": [interval("γ", gamma[0], gammas, lambda low, high: high <= WIDEST_RATIO * low)],
-        "boundary": [interval("index", border[0], borders, narrow)],
-    }
+    def intervals(self, replicas: np.ndarray) -> list[Interval]:
+        """Their intervals by redrawn losses [n, T]; none where no redrawn losses give as many numbers."""
+        made = [one for one in map(self.make, replicas) if len(one) == len(self.named)]
+        columns = np.array(made).T if made else ()
+        return [interval(*one, column, self.carried) for one, column in zip(self.named.items(), columns, strict=False)]
+
+
+def narrow(timesteps: int) -> Callable[[float, float], bool]:
+    """Whether an interval of a timestep is narrow enough, of so many in all."""
+    return lambda low, high: high - low < WIDEST_SHARE * timesteps
 
 
 def interval(name: str, value: float, found: np.ndarray, carried: Callable[[float, float], bool]) -> Interval:

@@ -1,7 +1,7 @@
 """All that a profile suggests, together: slots, a density, γ, the border of two experts, sampling steps."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 import numpy as np
@@ -11,8 +11,16 @@ from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES
-from unequal.suggestions.density import Nearest, TwoLevels, nearest, relative_moment, total_variation, two_levels
-from unequal.suggestions.intervals import Interval, intervals
+from unequal.suggestions.density import (
+    Nearest,
+    TwoLevels,
+    arguments_for,
+    nearest,
+    relative_moment,
+    total_variation,
+    two_levels,
+)
+from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, Numbers, interval, narrow
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
 from unequal.timesteps.information import information
@@ -262,35 +270,91 @@ class Suggestions:
         slots = equal_sums(losses * measured.in_space(LOSSES[asked.space]), asked.slots)
         uniform_steps = sampling_timesteps(asked.steps, schedule.timesteps)
         gamma, found = even_gamma(losses, schedule), borders(losses, schedule)
-        which = get_args(Halves).index(asked.halves)
-        return cls(
-            asked,
-            measured,
-            slots,
-            density_of(measured, slots, asked.density),
-            gamma,
-            found,
-            spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
-            uniform_steps,
-            {}
-            if measured.replicas is None
-            else intervals(
-                measured.replicas,
-                schedule,
-                measured.in_space(LOSSES[asked.space]),
-                [one.first for one in slots][1:],
-                (gamma.gamma, lambda redrawn: even_gamma(redrawn, schedule, COARSE).gamma),
-                (found[which].timestep, lambda redrawn: halves_at(asked.halves, redrawn, schedule).timestep(schedule)),
-            ),
-        )
+        density = density_of(measured, slots, asked.density)
+        steps = spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses)
+        suggested = cls(asked, measured, slots, density, gamma, found, steps, uniform_steps, {})
+        return replace(suggested, intervals=intervals(suggested))
+
+
+def intervals(found: Suggestions) -> dict[str, list[Interval]]:
+    """Intervals of the suggested numbers, by section; nothing where errors are unknown.
+
+    Raises UserError where redrawn losses have no slots of equal sums.
+    """
+    measured, asked, schedule = found.measured, found.asked, found.measured.schedule
+    replicas, total = measured.replicas, measured.schedule.timesteps
+    if replicas is None or not len(replicas):
+        return {}
+
+    def starts(losses: np.ndarray) -> list[int]:
+        return [one.first for one in equal_sums(losses * measured.in_space(LOSSES[asked.space]), asked.slots)][1:]
+
+    firsts = {f"start of slot {number}": one.first for number, one in enumerate(found.slots, 1) if number > 1}
+    numbers = {
+        "slots": Numbers(firsts, starts, narrow(total)),
+        "gamma": Numbers(
+            {"γ": found.gamma.gamma},
+            lambda losses: [even_gamma(losses, schedule, COARSE).gamma],
+            lambda low, high: high <= WIDEST_RATIO * low,
+        ),
+        "boundary": Numbers(
+            {"index": found.border.timestep},
+            lambda losses: [halves_at(asked.halves, losses, schedule).timestep(schedule)],
+            narrow(total),
+        ),
+        "steps": Numbers(
+            {f"step {number}": step for number, step in enumerate(found.steps, 1)},
+            lambda losses: spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
+            narrow(total),
+        ),
+    }
+    density = density_intervals(found, replicas)
+    return {"density": density} | {part: one.intervals(replicas) for part, one in numbers.items()}
+
+
+def density_intervals(found: Suggestions, replicas: np.ndarray) -> list[Interval]:
+    """Intervals of the arguments of densities near the suggested one, if losses keep their relative spread over draws.
+
+    They are carried where redrawn losses give densities near the suggested one.
+    """
+    measured, asked, p = found.measured, found.asked, found.density.probabilities
+    of_slots = measured.in_space(LOSSES[asked.space])
+
+    def redrawn(losses: np.ndarray) -> np.ndarray:
+        moments = measured.second_moments * (losses / measured.losses) ** 2
+        return probabilities(measured, moments, equal_sums(losses * of_slots, asked.slots), asked.density)
+
+    others = np.array([redrawn(losses) for losses in replicas])
+    near = float(np.quantile(np.abs(others - p).sum(1) / 2, 0.95)) < WIDEST_SHARE
+    values = {
+        f"{one.family} {name}": (one.arguments[name], redrawn)
+        for one in found.density.nearest
+        for name, redrawn in arguments_for(one, p, others, measured.schedule).items()
+    }
+    step, steps = found.density.two_levels, list(map(two_levels, others))
+    values["two levels' border"] = step.border, np.array([one.border for one in steps])
+    values["two levels' ratio"] = step.multiplier, np.array([one.multiplier for one in steps])
+    return [interval(name, *one, lambda *_: near) for name, one in values.items()]
+
+
+def probabilities(measured: MeasuredProfile, moments: np.ndarray, slots: Partition, kind: Kind) -> np.ndarray:
+    """The density of least variance of the loss that is trained, the network's own, or that of stratified draws.
+
+    Args:
+        measured: whose prediction and schedule count.
+        moments: second moments of errors of ε, [T].
+        slots: of stratified draws.
+        kind: which one.
+    """
+    trained = moments * measured.in_space(measured.prediction) ** 2
+    if not math.isfinite(float(trained.max()) * len(trained)) or not (trained > 0).all():
+        raise UserError(f"second moments of losses from {trained.min():.3g} to {trained.max():.3g} give no density")
+    return equal_over(slots) if kind == "slots" else least_variance(uniform(len(trained)), trained)
 
 
 def density_of(measured: MeasuredProfile, slots: Partition, kind: Kind) -> Density:
-    """The density of least variance of the loss that is trained, the network's own, or that of stratified draws."""
-    moments = measured.second_moments * measured.in_space(measured.prediction) ** 2
-    plain = uniform(len(moments))
-    if not math.isfinite(float(moments.max()) * len(moments)) or not (moments > 0).all():
-        raise UserError(f"second moments of losses from {moments.min():.3g} to {moments.max():.3g} give no density")
-    p = equal_over(slots) if kind == "slots" else least_variance(plain, moments)
+    """A density with what it is worth, and what is near it."""
+    p = probabilities(measured, measured.second_moments, slots, kind)
+    moments, plain = measured.second_moments * measured.in_space(measured.prediction) ** 2, uniform(len(p))
     found = nearest(p, measured.schedule)
     return Density(kind, p, relative_moment(p, moments), total_variation(p, plain), found, two_levels(p))
