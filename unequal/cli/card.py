@@ -60,7 +60,8 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
         name=name,
         shape=" × ".join(map(str, records[0].spec.space.shape)),
         experts=experts,
-        code=loading_code(folder, name, records[0]).rstrip(),
+        # From the folder that holds the export, wherever it lies.
+        code=loading_code(folder, name, records[0]).rstrip().replace(f'"{folder}"', f'"{folder.name}"'),
         training="\n".join(f"| {what} | {value} |" for what, value in training_facts(records).items()),
         measured="\n".join(measured(name)),
     )
@@ -85,7 +86,7 @@ def data_line() -> str:
     """Number and source of the images of the run, where its prepared data are at hand."""
     try:
         facts = read_json(DATA)
-        return f"{facts['source']}, {facts['split']['train'][1]} training images, sha256 {facts['sha256'][:12]}"
+        return f"{facts['source']}, {facts['split']['train'][1]:,} training images, sha256 {facts['sha256'][:12]}"
     except (UserError, KeyError, TypeError):
         return "not at hand when this was exported"
 

@@ -217,7 +217,7 @@ def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) 
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {'as they are' if exact else 'cropped'}",
         "flips: on; set training.horizontal_flips: false where left and right mean something, as in writing or flags",
         f"held out: {count - train} images ({100 * share:.0f} %), for losses that training does not see",
-        f"base: {budget} images, {budget / train:.0f} passes over {train} images{more}",
+        f"base: {budget:,} images, {budget / train:,.0f} passes over {train:,} images{more}",
         *methods_chosen(asked),
         f"FID's features: {features.settings['kind']}, {features.why}",
     ]

@@ -107,14 +107,14 @@ class Survey:
         span = (
             f"{low_w} × {low_h}" if (low_w, low_h) == (high_w, high_h) else f"{low_w} × {low_h} to {high_w} × {high_h}"
         )
-        kinds = ", ".join(f"{count} {mode}" for mode, count in self.modes.most_common())
+        kinds = ", ".join(f"{count:,} {mode}" for mode, count in self.modes.most_common())
         labels = f"{self.labels} classes" if self.labels else "no labels"
-        return f"{len(self.files)} images, {span} pixels ({kinds}), {labels}"
+        return f"{len(self.files):,} images, {span} pixels ({kinds}), {labels}"
 
     def oddities(self, size: int) -> Iterator[str]:
         """Lines on what may surprise, for images that are brought to a size in pixels."""
         yield from (note for note in self.notes if not note.endswith("in no subfolders"))
-        of = "" if self.decoded == len(self.files) else f" of {self.decoded} that were looked at"
+        of = "" if self.decoded == len(self.files) else f" of {self.decoded:,} that were looked at"
         if self.unreadable:
             yield f"{counted(self.unreadable)} cannot be read: training refuses the set until they are gone"
         if self.transparent:
@@ -124,10 +124,10 @@ class Survey:
         if self.copies:
             yield f"{counted(self.copies)} are copies of another file: equal images stand on one side of the split"
         if small := int((self.sizes.min(1) < size).sum()):
-            yield f"{small} are smaller than {size} pixels, and are enlarged"
+            yield f"{small:,} are smaller than {size} pixels, and are enlarged"
         short, long = self.sizes.min(1), self.sizes.max(1)
         if cropped := int((short / long < 1 - CROPPED).sum()):
-            yield f"{cropped} lose more than a third by a square crop (data.fit: resize squeezes them instead)"
+            yield f"{cropped:,} lose more than a third by a square crop (data.fit: resize squeezes them instead)"
         if self.classes:
             name, most = max(self.classes.items(), key=lambda one: one[1])
             if len(self.classes) == 1:
@@ -142,7 +142,7 @@ class Survey:
 
 def counted(files: Sequence[Path]) -> str:
     """The number of some files, and the first names."""
-    return f"{len(files)} ({', '.join(file.name for file in files[:NAMED])}{', …' if len(files) > NAMED else ''})"
+    return f"{len(files):,} ({', '.join(file.name for file in files[:NAMED])}{', …' if len(files) > NAMED else ''})"
 
 
 def copies(files: Sequence[Path]) -> list[Path]:
