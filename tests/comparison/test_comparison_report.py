@@ -103,7 +103,7 @@ def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings)
 
 def test_a_block_whose_arms_were_measured_otherwise_is_refused(trainings):
     change(trainings / "alike/block_3.json", conditions={"data": "digits, made up", "extractor": "another"})
-    assert "block 3: its arms differ in extractor; measure it again" in refusal(read_results, trainings, design())
+    assert "block 3: its variants differ in extractor; measure it again" in refusal(read_results, trainings, design())
     # A block that was measured elsewhere as a whole is one like others.
     for arm in design().arms.all:
         change(trainings / f"{arm}/block_3.json", conditions={"extractor": "another"})

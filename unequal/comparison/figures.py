@@ -33,7 +33,7 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             "comparisons",
             (WIDTH, len(families) * (AROUND + ROW * rows)),
             lambda figure: comparisons(figure, families, results.plan.repeated),
-            "Arms against their controls",
+            "Variants against their controls",
             "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Gold: the least change "
             "that so many blocks show in four of five studies. Last row: the control trained once more. An arrow "
             "stands for what lies beyond the axis, with its number.",
@@ -42,15 +42,15 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             "curves",
             (WIDTH, 4.6),
             lambda figure: curves(figure, results),
-            "Where in time arms differ",
-            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error. "
-            "The axis ends where few lines go on.",
+            "Where in time variants differ",
+            "Held-out loss of ε of variants over that of their controls, geometric mean over blocks ± its standard "
+            "error. The axis ends where few lines go on.",
         ),
         Drawing(
             "losses",
             (WIDTH, 4.6),
             lambda figure: losses(figure, results),
-            "Loss of every arm over timesteps",
+            "Loss of every variant over timesteps",
             "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
         ),
     ]

@@ -34,18 +34,18 @@ COSTS = {
 }
 #: Columns of `cells`, and of a comparison, which adds the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")
-COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
+COLUMNS = ("variant against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: By whose variance.
 TESTS = {
-    "pooled": "by the variance of all arms that are pooled",
-    "paired": "by that of two arms within blocks",
-    "welch": "by that of two arms, blocks included, or a smaller one",
+    "pooled": "by the variance of all variants that are pooled",
+    "paired": "by that of two variants within blocks",
+    "welch": "by that of two variants, blocks included, or a smaller one",
 }
 NOTE = (
     "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
-    "verdict for the whole table, but for the last row: an arm that is its control once more, with other draws, where "
-    "no difference should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
-    "says; verdicts do not use it."
+    "verdict for the whole table, but for the last row: a variant that is its control once more, with other draws, "
+    "where no difference should be found. The second interval is by the scatter of the two variants alone, whatever "
+    "the plan says; verdicts do not use it."
 )
 
 
@@ -72,8 +72,8 @@ def scattering(family: Family) -> str:
     arms = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
     usual = percent(median(family.deviations.values()))
     return (
-        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {arms}. That "
-        "widens all pooled intervals, so that smaller differences of other arms cannot be detected."
+        f" Within blocks, trainings scatter by {usual} in the middle variant, and more than twice as much in: {arms}. "
+        "That widens all pooled intervals, so that smaller differences of other variants cannot be detected."
     )
 
 
@@ -127,14 +127,14 @@ def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
     """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
     endpoints = list(results.plan.endpoints)
     scores = sorted(results.any_training["scores"])
-    columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
+    columns = ["variant", *(NAMES[one] for one in endpoints), *map(label, scores)]
     columns += COSTS.values()
     everything = {label(arm): list(results.trainings[arm].values()) for arm in results.plan.arms.all}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
     bases = list(results.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
     references.append(("real images", *real_cells(real, endpoints, scores)))
-    return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
+    return Table("Variants", columns, rows, "± is the standard deviation over blocks.", references)
 
 
 def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
@@ -154,13 +154,13 @@ def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequen
 def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:
     """Images for the same of an endpoint, and the ends."""
     name = NAMES[endpoint]
-    columns = ["arm", "c, times as fast", f"{name} at the end"]
+    columns = ["variant", "c, times as fast", f"{name} at the end"]
     rows = [(label(arm), *speed_cells(results, arm, endpoint)) for arm in results.plan.arms.all]
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
-        f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
-        f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
-        "end than the other at its first snapshot counts as if it had just reached that."
+        f"A variant of c is after n images where {label(baseline)} of the same block is after c·n: the second half of "
+        f"the slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at "
+        "its end than the other at its first snapshot counts as if it had just reached that."
         f"{biased if endpoint == 'fid' else ''}"
     )
     return Table(f"Speed by {name}", columns, rows, note)

@@ -168,7 +168,7 @@ def sentence(standing: Standing) -> str:
     if not standing.has_whole:
         return f"After short trainings {called(winner)} leads; nothing is shown yet."
     if winner.arm == control.arm:
-        return f"The control, {called(control)}, came first: no arm is a better bet on these data."
+        return f"The control, {called(control)}, came first: no variant is a better bet on these data."
     claim, name = standing.claim, called(winner)[:1].upper() + called(winner)[1:]
     if claim is None or claim.estimate is None:
         return f"{name} leads the whole trainings; fresh seeds have not spoken yet."
