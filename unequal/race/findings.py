@@ -184,7 +184,7 @@ def sentence(standing: Standing) -> str:
     bet = name if standing.bet == winner else called(control)
     return (
         f"{bet[:1].upper() + bet[1:]} is the best bet, nothing is shown: on {blocks} FID is {size} {direction} with "
-        f"{called(winner)} than with {called(control)}, which does not decide."
+        f"{called(winner)} than with {called(control)}; undecided."
     )
 
 
