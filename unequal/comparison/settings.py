@@ -12,7 +12,7 @@ from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import BatchSize, Name, Seed
 
-#: What a training is judged by, less being better: means of the loss of held-out images, and FID.
+#: Endpoints of a training, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
 #: Blocks without which nothing is known of the scatter of trainings.
 LEAST = 2

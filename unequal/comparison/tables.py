@@ -16,7 +16,7 @@ from unequal.report.formatting import either_way, label, mean_and_sd, percent, s
 from unequal.report.page import Table
 from unequal.statistics.verdicts import BETTER, SAME, Verdict
 
-#: How people read the endpoints.
+#: Endpoints in words.
 NAMES = {
     "loss_over_timesteps": "held-out loss of ε, over timesteps",
     "loss_over_log_snr": "held-out loss of ε, over log-SNR",
@@ -24,7 +24,7 @@ NAMES = {
     "fid": "FID",
 }
 NAMES |= {images_for(name): f"images for the same {text}" for name, text in NAMES.items()}
-#: How they read the costs.
+#: Costs in words.
 COSTS = {
     "images": "images",
     "training_flops": "training FLOPs",
@@ -32,10 +32,10 @@ COSTS = {
     "parameters": "parameters on disk",
     "parameters_per_step": "parameters a step",
 }
-#: Columns of `cells`, and of a comparison, which adds the interval of the two arms alone.
+#: Columns of `verdict_cells`, and of a comparison, which adds the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")
 COLUMNS = ("variant against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
-#: By whose variance.
+#: Tests, by their variance.
 TESTS = {
     "pooled": "by the variance of all variants that are pooled",
     "paired": "by that of two variants within blocks",
@@ -54,15 +54,15 @@ def family_table(family: Family, results: ComparisonResults) -> Table:
     again = results.plan.repeated
     rows = [row(one, finding, family) for one, finding in family.verdicts.items()]
     checked = row(again, family.repeated, family)
-    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
+    note = f"δ = {percent(family.delta)}. {detectable(family)} {NOTE}{scattering(family)}"
     return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
 
 
 def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ...]:
     """A row of a comparison."""
-    change, interval, *rest = cells(finding, family.delta)
+    change, interval, *rest = verdict_cells(finding, family.delta)
     alone = family.alone[comparison]
-    return against(comparison.arm, comparison.control), change, interval, between(*alone), *rest
+    return comparison_label(comparison.arm, comparison.control), change, interval, interval_text(*alone), *rest
 
 
 def scattering(family: Family) -> str:
@@ -77,15 +77,16 @@ def scattering(family: Family) -> str:
     )
 
 
-def promise(family: Family) -> str:
+def detectable(family: Family) -> str:
     """State which difference so many blocks detect, and whether that is enough."""
     return (
         "Four of five studies of so many blocks detect a difference of this size, by the scatter of these trainings "
-        f"at most (80 %): {seen(family.visible)}. Needed is {either_way(family.needed)}.{bound(family)}"
+        f"at most (80 %): {detectable_by_test(family.visible)}. Needed is {either_way(family.needed)}."
+        f"{undetectable(family)}"
     )
 
 
-def bound(family: Family) -> str:
+def undetectable(family: Family) -> str:
     """State where the needed difference cannot be detected, and what that does to verdicts."""
     blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
     every = {one.test for one in family.visible}
@@ -93,8 +94,8 @@ def bound(family: Family) -> str:
     return f" That is too small to detect{whose}: only larger differences are judged there." if blind else ""
 
 
-def seen(visible: Mapping[Contrast, float]) -> str:
-    """The smallest differences that are visible, by test: pairs of arms scatter each in their own way."""
+def detectable_by_test(visible: Mapping[Contrast, float]) -> str:
+    """The smallest differences that are detectable, by test: each pair of variants has a scatter of its own."""
     by_test: dict[str, list[float]] = {}
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
@@ -102,23 +103,28 @@ def seen(visible: Mapping[Contrast, float]) -> str:
     return " and ".join(f"{' to '.join(map(either_way, pair))} {TESTS[test]}" for test, pair in ends.items())
 
 
-def cells(finding: Verdict, delta: float) -> tuple[str, ...]:
-    """A finding as text."""
+def verdict_cells(finding: Verdict, delta: float) -> tuple[str, ...]:
+    """A verdict with its figures, as text."""
     word = f"{finding.word} within {percent(delta)}" if finding.word == SAME else finding.word
-    return percent(finding.change, sign=True), between(finding.low, finding.high), p_value(finding.p_difference), word
+    return (
+        percent(finding.change, sign=True),
+        interval_text(finding.low, finding.high),
+        p_value(finding.p_difference),
+        word,
+    )
 
 
-def between(low: float, high: float) -> str:
+def interval_text(low: float, high: float) -> str:
     """An interval as text."""
     return f"{percent(low, sign=True)} … {percent(high, sign=True)}"
 
 
 def p_value(p: float) -> str:
-    """Two digits, as far down as anybody looks."""
+    """p as text, to two digits down to 0.001."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def against(arm: str, control: str) -> str:
+def comparison_label(arm: str, control: str) -> str:
     """A comparison's name."""
     return f"{label(arm)} against {label(control)}"
 
@@ -167,7 +173,7 @@ def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Tab
 
 
 def speed_cells(results: ComparisonResults, arm: str, endpoint: str) -> Iterator[str]:
-    """An arm's row behind its name."""
+    """Cells of a variant, right of its name."""
     trainings, images = results.trainings[arm], images_for(endpoint)
     # A curve laid onto itself is as fast, but for the last bits of its shift.
     yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
@@ -219,7 +225,7 @@ def confirmation_table(
     """A row an endpoint."""
     arm, control = (label(pairs[0][place]["arm"]) for place in (FIRST, CONTROL))
     deltas = results.plan.judged
-    rows = [(NAMES[name], *cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
+    rows = [(NAMES[name], *verdict_cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
     note = (
         f"{arm}, which came first, was trained again with {control} in {len(pairs)} blocks that had no say in that; "
         "the error of a difference goes by the scatter of all trainings of the comparison, or of these pairs where "

@@ -39,7 +39,7 @@ COMMENTS = {
     "endpoint": "δ: two recipes are the same within it, in ln(FID)",
     "confirm": "fresh seeds: the claim goes by these alone",
 }
-#: What the columns of the table of plans are.
+#: Legend of the table of plans.
 LEGEND = (
     "short: seeds of short trainings, and their share of the images; whole, finals: variants × seeds; fresh: seeds of "
     "winner and control.",
