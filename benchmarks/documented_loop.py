@@ -23,7 +23,7 @@ from torchvision import transforms
 
 from unequal.settings.training import Training
 
-#: Of EMAModel; what an update costs does not depend on it.
+#: Decay of EMAModel; the cost of an update does not depend on it.
 AVERAGE_DECAY = 0.995
 
 

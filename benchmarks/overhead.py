@@ -21,7 +21,7 @@ import torch
 from benchmarks.timing import in_turns, ratio
 
 ROOT = Path(__file__).parents[1]
-#: What the graph is made of.
+#: Files and folders of the graph.
 COPIED = ("stages", "unequal", "dvc.yaml", "params.yaml", "params.schema.json", "Snakefile", ".dvcignore", "profiles")
 #: Libraries that a stage which trains cannot do without.
 LIBRARIES = (

@@ -1,7 +1,7 @@
 """Settings of Sphinx: README, docs and studies as a site, from the Markdown that is read in the repository.
 
-`python3 -m uv run --group docs sphinx-build -c docs . site` writes it to `site/`. CI builds it with -W: a link to a
-page, a heading or a file that does not exist is an error.
+`python3 -m uv run --group docs sphinx-build -c docs . site` writes it to `site/index.html`. CI builds it
+with -W: a link to a page, a heading or a file that does not exist is an error.
 """
 
 from pathlib import Path
@@ -13,6 +13,8 @@ project = "unequal"
 author = copyright = "the unequal developers"
 extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid"]
 root_doc = "README"
+templates_path = ["templates"]
+html_additional_pages = {"index": "index.html"}  # leads to the first page
 include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "studies/**.md"]
 exclude_patterns = ["docs/example/**"]  # tables that a page includes
 html_theme = "furo"

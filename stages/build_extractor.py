@@ -116,7 +116,7 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     """Train the network on the labels, or on rotations; return its accuracy on held-out images.
 
     Raises:
-        UserError: no labels; features that tell nothing.
+        UserError: no labels; features that distinguish nothing.
     """
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
     labels = data.labels if chosen.kind == "classifier" else None

@@ -15,7 +15,7 @@ from unequal.randomness import Stream, numpy_generator
 from unequal.settings.evaluation import Evaluation
 from unequal.settings.strict import StageSettings
 
-#: What is compared at the good end, by `evaluation.against`.
+#: Sets of real images that are compared, by `evaluation.against`.
 SETS = {"train": "half against half", "holdout": "training against held-out"}
 
 

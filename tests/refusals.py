@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from unequal.code import fingerprint
 
 ROOT = Path(__file__).parents[1]
-#: What stands at an output's place before a stage that is refused, and after it.
+#: Content of an output before a refused stage, and after it.
 EARLIER = "of an earlier run"
 
 
-#: Of a program whose code does not change meanwhile: it takes most of the time of a stage that is refused.
+#: Fingerprint of a program whose code does not change meanwhile: most of the time of a refused stage.
 fingerprint_once = cache(fingerprint)
 
 

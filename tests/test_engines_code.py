@@ -103,7 +103,7 @@ def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(projec
         as_before(project)
 
 
-#: Of torch, `replicate` has what the harness imports, and nothing else.
+#: Programs that import diffusers; `replicate` imports of torch only what the harness does.
 WITH_DIFFUSERS = {
     *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups", "merge_experts"),
     *("profile_loss", "profile_floor", "prune", "evaluate_fid", "check_params"),

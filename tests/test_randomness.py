@@ -70,7 +70,7 @@ def test_draws_do_not_change_between_versions():
     assert random_words(1, [7], (0, Stream.NOISE, 0), "cpu").flatten().tolist() == WORDS_OF_IMAGE_7
 
 
-#: Of seed 0, noise, step 0.
+#: Words of image 7 by seed 0, noise, step 0.
 WORDS_OF_IMAGE_7 = [207629852, 3465175280, 598469525, 950172323]
 
 

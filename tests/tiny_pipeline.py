@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-#: What its `data.path` names.
+#: File that its `data.path` names.
 IMAGES = "outside/images.npz"
 
 

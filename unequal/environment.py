@@ -20,7 +20,7 @@ RANKS |= {"MASTER_ADDR", "MASTER_PORT"}
 TF32 = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 #: Signals to stop, of a person, a terminal or a cluster.
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-#: Those that a shell has a process ignore: the hang-up under `nohup`, Ctrl-C in the background of a script.
+#: Signals that a shell has a process ignore: the hang-up under `nohup`, Ctrl-C in the background of a script.
 IGNORABLE = (signal.SIGHUP, signal.SIGINT)
 
 

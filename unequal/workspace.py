@@ -180,7 +180,7 @@ class Maker(NamedTuple):
     make: Callable[[], np.ndarray]
 
 
-#: What makes each chunk, by name and in order.
+#: Functions that make the chunks, by name and in order.
 Makers = Mapping[str, Maker]
 
 

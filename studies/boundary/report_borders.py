@@ -178,7 +178,7 @@ def draw_sweep(figure: Figure, families: Sequence[Family], results: ComparisonRe
         name = NAMES[family.endpoint].replace(", ", ",\n")
         row[0].set_ylabel(f"{name}\nchange in %")
     handles, texts = panels[0][0].get_legend_handles_labels()
-    key = dict(zip(texts, handles, strict=True)) | {"within δ: the same": Patch(color=PALE)}
+    key = dict(zip(texts, handles, strict=True)) | {"the same within δ": Patch(color=PALE)}
     figure.legend(key.values(), key.keys(), loc="outside lower center", ncols=2)
     panels[0][0].invert_xaxis()
     for axes in panels[-1]:

@@ -71,7 +71,7 @@ def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list
     return [Heads(arm, [read_figures(folder / file_of(arm, block), HeadFigures) for block in blocks]) for arm in arms]
 
 
-#: Of every combination.
+#: Figures of every combination.
 FIGURES = ("fid", "loss_over_timesteps")
 #: How people read the combinations.
 NAMES = {

@@ -103,7 +103,7 @@ def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings)
 
 def test_a_block_whose_arms_were_measured_otherwise_is_refused(trainings):
     change(trainings / "alike/block_3.json", conditions={"data": "digits, made up", "extractor": "another"})
-    assert "block 3: its arms differ in extractor; measure it again" in refusal(read_results, trainings, design())
+    assert "block 3: its variants differ in extractor; measure it again" in refusal(read_results, trainings, design())
     # A block that was measured elsewhere as a whole is one like others.
     for arm in design().arms.all:
         change(trainings / f"{arm}/block_3.json", conditions={"extractor": "another"})
@@ -211,7 +211,7 @@ def test_the_first_screen_has_samples_and_quality_against_cost_where_costs_diffe
         change(file, costs=read_json(file)["costs"] | {"training_flops": 12})
     assert report().exit_code == 0
     page = Path("results/report.html").read_text(encoding="utf-8")
-    places = [page.index(name) for name in (">Samples<", ">Quality against cost<", ">Arms against their controls<")]
+    places = [page.index(name) for name in (">Samples<", ">Quality against cost<", ">Variants against their controls<")]
     assert places == sorted(places)
     Path("artifacts/samples/other/block_0.npy").unlink()
     assert report().exit_code == 1

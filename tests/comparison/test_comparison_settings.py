@@ -33,10 +33,16 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ({"comparison.seeds": [0, 0]}, "comparison: seeds: [0, 0] names one twice"),
         ({"comparison.seeds": [0]}, "comparison: seeds: [0]; allowed: 2 or more blocks"),
         ({"comparison.repeated.arm": "joint"}, "comparison: comparisons: 'joint' is compared with itself; allowed:"),
-        ({"comparison.repeated.arm": "none"}, "comparison: comparisons: 'none' is no arm; there is: joint,"),
+        ({"comparison.repeated.arm": "none"}, "comparison: comparisons: 'none' is no variant; there is: joint,"),
         ({"comparison.comparisons": [{"arm": "snr", "control": "joint"}]}, "comparison: arms: 'joint_fresh' is in no"),
-        ({"comparison.comparisons": []}, "comparison: comparisons: name some, or a control of all arms, and not both"),
-        ({"comparison.control": "joint"}, "comparison: comparisons: name some, or a control of all arms, and not both"),
+        (
+            {"comparison.comparisons": []},
+            "comparison: comparisons: name some, or a control of all variants, and not both",
+        ),
+        (
+            {"comparison.control": "joint"},
+            "comparison: comparisons: name some, or a control of all variants, and not both",
+        ),
         ({"comparison.endpoints": {"speed": 0.1}}, "comparison.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the comparison; allowed: others"),
         ({"recipes.base.keep_state": False}, "plans.joint.recipe.warm_start: weights last, moments carried needs"),
@@ -45,11 +51,14 @@ SPEED = {"baseline": "plain", "delta": 0.2}
             | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")},
             "pilot.tries.carried, of plans.joint.warm_start: weights last, moments",
         ),
-        ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such arm; there is: joint"),
-        ({"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try has no"),
+        ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such variant; there is: joint"),
+        (
+            {"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}},
+            "pilot: arms: one variant with one try has no",
+        ),
         ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
         ({"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}}, "pilot.chosen.joint_again: 'carried'"),
-        ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no such arm; there is: joint"),
+        ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no such variant; there is: joint"),
         (
             {"recipes.base.keep_state": False, "pilot.arms.continued": ["snr"], "pilot.tries.carried_half": {}}
             | {"pilot.tries.carried": {"warm_start": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
@@ -59,7 +68,7 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ),
         ({"plans.other": {}}, "plans.other"),
         (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),
-        ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
+        ({"profile.floor": "all"}, "profile.floor: all; variants are compared without one: none"),
         ({"plans.snr.groups.kind": "excess_loss"}, "plans.snr.groups.kind: 'excess_loss' needs a floor"),
         ({"plans.snr.groups.count": 600}, "plans.snr: of 600 groups, number 2 from the data end is empty"),
         ({"plans.snr.recipe.prediction": "v_prediction"}, "plans.snr: recipe.prediction: 'v_prediction'; the base's"),
@@ -73,7 +82,11 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path, edits, complaint):
 @pytest.mark.parametrize(
     ("settings", "edits", "complaint"),
     [
-        (TINY, {"comparison.batch_sizes": {"none": 32}}, "comparison: batch_sizes: 'none' is no arm; there is: plain"),
+        (
+            TINY,
+            {"comparison.batch_sizes": {"none": 32}},
+            "comparison: batch_sizes: 'none' is no variant; there is: plain",
+        ),
         (TINY, {"comparison.batch_sizes": {"experts": 32}}, "comparison.batch_sizes: 'experts' is a plan; allowed"),
         (TINY, {"comparison.batch_sizes": {"small": 2000}}, "comparison.batch_sizes.small: 2000; recipes.small sees"),
         (TINY, {"recipes.mixed.images": 640}, "recipes.mixed.images: 640; three heads are compared over 20 periods of"),
@@ -82,10 +95,14 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path, edits, complaint):
         (TINY, {"comparison.confirm.seeds": [20]}, "comparison: confirm.seeds: [20]; allowed: none, or 2 or more"),
         (TINY, {"comparison.confirm.seeds": [20, 20]}, "comparison: confirm.seeds: [20, 20] names one twice"),
         (TINY, {"comparison.confirm.seeds": [1, 20]}, "comparison: confirm.seeds: 1 is a judged block; allowed:"),
-        (TINY, {"comparison.confirm.among": ["none"]}, "comparison: confirm.among: 'none' is no arm; there is: plain"),
+        (
+            TINY,
+            {"comparison.confirm.among": ["none"]},
+            "comparison: confirm.among: 'none' is no variant; there is: plain",
+        ),
         (TINY, {"comparison.confirm.by": "x0_loss_over_log_snr"}, "comparison: confirm.by: 'x0_loss_over_log_snr' is"),
         (TINY, {"pilot.seeds": [10, 20]}, "pilot.seeds: 20 is a block of the comparison; allowed: others"),
-        (TINY, {"comparison.speed": SPEED | {"baseline": "none"}}, "comparison: speed.baseline: 'none' is no arm"),
+        (TINY, {"comparison.speed": SPEED | {"baseline": "none"}}, "comparison: speed.baseline: 'none' is no variant"),
         (
             TINY,
             {"comparison.speed": SPEED | {"by": ["x0_loss_over_log_snr"]}},
@@ -96,7 +113,11 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path, edits, complaint):
             {"comparison.speed": SPEED | {"baseline": "small"}},
             "pilot.arms: must hold 'small', comparison.speed.baseline",
         ),
-        (TINY, {"comparison.speed": SPEED}, "comparison.speed: arms that are plans store no snapshots; allowed: null"),
+        (
+            TINY,
+            {"comparison.speed": SPEED},
+            "comparison.speed: variants that are plans store no snapshots; allowed: null",
+        ),
         (CURRICULA, {"recipes.uniform.snapshots": [60000]}, "recipes.uniform.snapshots: [60000]; for comparison.speed"),
         (CURRICULA, {"recipes.gaussian.snapshots": [400000]}, "recipes.gaussian: images and snapshots must be those"),
         (
@@ -159,5 +180,5 @@ def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition():
     found = Comparison.model_validate(settings, strict=False)
     assert [one.arms for one in found.compared] == [(arm, "control") for arm in ("lower", "alike", "other")]
     assert {one.test for one in found.compared} == {"pooled"}
-    with pytest.raises(ValueError, match="comparisons: 'none' is no arm"):
+    with pytest.raises(ValueError, match="comparisons: 'none' is no variant"):
         Comparison.model_validate(settings | {"control": "none"}, strict=False)

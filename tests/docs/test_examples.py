@@ -10,7 +10,7 @@ from accelerate.state import AcceleratorState
 from pages import ROOT
 
 EXAMPLES = sorted((ROOT / "docs/code").glob("*.py"))
-#: What examples need that is not there with the pipeline.
+#: Libraries that examples need beyond the pipeline's.
 FURTHER = {"lora": ("peft", "transformers")}
 each_example = pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 

@@ -110,6 +110,6 @@ def test_features_that_tell_nothing_are_refused(right, labels, refused):
     call = partial(check_accuracy, share, images, labels and np.array(labels))
     if refused:
         said = refusal(call)
-        assert f"of {right} of " in said and ": its features tell nothing" in said
+        assert f"of {right} of " in said and ": its features distinguish nothing" in said
     else:
         call()

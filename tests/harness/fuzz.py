@@ -28,14 +28,14 @@ from unequal.settings.strict import PARAMS
 Document = dict[str, Any]
 Place = tuple[str | int, ...]
 
-#: What a value may be replaced by, whatever it was.
+#: Values that replace any other.
 STRANGE: list[Any] = [
     *(None, True, False, 0, 1, 2, -1, 7, 2**31, 2**63, 10**30),
     *(0.0, 0.5, 1.0, -0.5, 1e-300, 1e300, math.inf, math.nan),
     *("", "x", "none", "base", "slot_3", "x; touch pwned #", "../up", "1e-4", "\x00", "é" * 300),
     *([], {}, [0], [[]], ["base", "base"], [3, 1], {"kind": "none"}, {"density": "slot", "draw": "mirrored"}),
 ]
-#: What may slip into the text of a params file: YAML's signs, and values that its readers stumble over.
+#: Texts that are inserted into a params file: YAML's signs, and values that its readers fail on.
 PIECES = [
     *"[]{}#|'\"\n\t\x00\u2028",
     *(": ", "- ", "  ", "&a ", "*a", "<<: ", "? "),

@@ -36,7 +36,7 @@ LIBRARIES = (
 LENGTH = 8
 #: Between two looks at whether the watched process is there.
 LOOK_SECONDS = 1.0
-#: What a program that ends in order ends with.
+#: Exit status of a program that ends in order.
 status: int | None = None
 
 

@@ -33,7 +33,7 @@ from unequal.settings.evaluation import Guidance
 BuildDiT = Callable
 DiTSettings = Callable
 LABELS = dropped_labels(5)
-#: Of the network that the tests' files hold: images of 4 channels and 8 × 8 pixels, in patches of 2.
+#: Sizes of the network in the tests' files: images of 4 channels and 8 × 8 pixels, in patches of 2.
 SIZES: dict[str, Any] = {"depth": 2, "width": 16, "channels": 4, "answers": 8, "patch": 2, "side": 4, "rows": 6}
 
 

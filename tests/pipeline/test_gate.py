@@ -13,7 +13,7 @@ from unequal.pipeline.params_files import check_params
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "params.yaml", *sorted((ROOT / "studies").rglob("params.yaml"))]
-#: Of each depth one: the pipeline's, a study's, that of a study's runs on other data.
+#: Folders, one of each depth: the pipeline's, a study's, that of a study's runs on other data.
 FOLDERS = {len(file.relative_to(ROOT).parts): file.parent.relative_to(ROOT) for file in FILES}.values()
 
 #: A study's own data may not be at hand.

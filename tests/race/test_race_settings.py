@@ -58,7 +58,7 @@ def test_the_tiny_race_is_sound() -> None:
     [
         (
             {"race__control": "plain"},
-            "control: 'plain' is no arm; there is: uniform, min_snr, slots, experts, explodes",
+            "control: 'plain' is no variant; there is: uniform, min_snr, slots, experts, explodes",
         ),
         ({"race__short__seeds": [0]}, "seeds: 0 stands twice"),
         ({"race__confirm": {"seeds": [200, 201], "further": [200]}}, "seeds: 200 stands twice"),
@@ -85,12 +85,15 @@ def test_the_tiny_race_is_sound() -> None:
         ({"race__arms__min_snr": {"sampler": {"density": "slot"}}}, "arms.min_snr: allowed: one head, all timesteps"),
         ({"race__recipe__optimizer__decay": "constant"}, "arms.uniform.optimizer.decay: 'constant'; a race judges"),
         ({"race__arms__min_snr": {"weight": {}}}, "race.arms.min_snr.weight: unknown key; did you mean `loss_weight`?"),
-        ({"race__whole__keep": 5}, "whole.keep: 5 arms besides the control; there are 4"),
-        ({"race__finals__keep": 2}, "finals.keep: 2 arms besides the control; whole trainings keep 1"),
+        ({"race__whole__keep": 5}, "whole.keep: 5 variants besides the control; there are 4"),
+        ({"race__finals__keep": 2}, "finals.keep: 2 variants besides the control; whole trainings keep 1"),
         ({"race__short": None}, "whole.keep: 1 without short trainings"),
         ({"race__rates": [1, 1]}, "rates: [1.0, 1.0] names one twice"),
         ({"evaluation__samples": 50, "evaluation__kid_subset": 50}, "evaluation.samples: 50 is fewer than"),
-        ({"network__pretrained": "folder"}, "network.pretrained: 'folder'; arms of a race begin with fresh weights"),
+        (
+            {"network__pretrained": "folder"},
+            "network.pretrained: 'folder'; variants of a race begin with fresh weights",
+        ),
         ({"race__samplings__ddim__steps": 51}, "race.samplings.ddim.steps: beyond schedule.timesteps, 50"),
         ({"schedule": {"name": "flow", "timesteps": 50}, "race__recipe__prediction": "v_prediction"}, "'v_prediction'"),
     ],
@@ -125,7 +128,7 @@ SMALL = PricedRace(("uniform", "p2", "logit_normal", "min_snr"), "uniform", (0.5
 
 def test_a_budget_that_is_too_small_names_the_cheapest_race() -> None:
     line = refusal(affordable, SMALL, Budget(600.0, in_images=False))
-    assert line.startswith("--budget: 10 min; the cheapest race of 4 arms at 3 rates takes ") and "raise it" in line
+    assert line.startswith("--budget: 10 min; the cheapest race of 4 variants at 3 rates takes ") and "raise it" in line
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_a_training_too_short_to_race_for_is_named_outright(images: int, asked: 
     plan = min(hourly.plans, key=lambda one: one.cost(4))
     found = Prospect(plan, plan.cost(4), 0.01, 0.9, 0.9, 0.5, gain=0.2)  # worth twice the images
     lines = list(hourly.worth(found, Budget(40 * 3600.0, in_images=False), images, asked))
-    assert f"pays from a final training of {duration(3600 * plan.cost(4))} on, if arms differ" in lines[-1]
+    assert f"pays from a final training of {duration(3600 * plan.cost(4))} on, if variants differ" in lines[-1]
     assert [line.partition(";")[0] for line in lines[:-1]] == [said] * bool(said)
 
 

@@ -11,7 +11,7 @@ from unequal.files import files_below, read_json
 from unequal.report.example import EXAMPLE, LISTING, LOCK, PAGE, main, shown_files, stale
 from unequal.settings.strict import read_yaml
 
-#: What the repository may carry of a run.
+#: Largest number of files and bytes of a run in the repository.
 FILES, BYTES = 15, 1_000_000
 
 

@@ -141,7 +141,7 @@ def test_an_outlier_does_not_stretch_a_forest_plot() -> None:
     assert [line.get_marker() for line in axes.get_lines()].count(">") == 1
     assert "+3,110 %" in [text.get_text() for text in axes.texts]
     key = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert key == ["better", "worse", "within δ: the same", "least change that this study detects"]
+    assert key == ["better", "worse", "the same within δ", "least change that this study detects"]
 
 
 @pytest.mark.parametrize("limits", [(0.5, 4), (0.9, 1.5), (0.01, 30), (1, 9)])

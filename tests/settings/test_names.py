@@ -21,7 +21,7 @@ from unequal.pipeline.params_files import json_schema
 from unequal.settings.core import Core
 from unequal.settings.values import Name
 
-#: What a shell, a path, a glob or DVC's own templates would take for more than a name.
+#: Names that a shell, a path, a glob or DVC's own templates would take for more.
 BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h", "", "a\nb", "a\x00b", "*", "${seed}"]
 BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
 #: Text that is none: it reaches neither a command nor a path of ours.

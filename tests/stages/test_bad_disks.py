@@ -68,7 +68,7 @@ def refusing(call: str, number: int, below: str) -> Iterator[None]:
         yield
 
 
-#: What the disk refuses, below which folder, and how it says so.
+#: Calls that the disk refuses, below which folder, and its error.
 REFUSALS = [
     *((call, below, errno.ENOSPC) for call in ("mkdir", "replace", "fsync") for below in ("work", "artifacts")),
     *(("replace", "artifacts", number) for number in (errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES)),

@@ -66,7 +66,9 @@ def test_features_that_tell_nothing_are_refused():
     for change, classes in ((np.zeros_like(labels), ["a"]), (np.random.default_rng(0).permutation(labels), ["a", "b"])):
         np.save("artifacts/data/labels.npy", change)
         write_json(Path("artifacts/data/facts.json"), facts | {"labels": len(classes), "classes": classes})
-        check_refused(build_extractor, said="its features tell nothing; raise extractor.images, or use", outputs=MADE)
+        check_refused(
+            build_extractor, said="its features distinguish nothing; raise extractor.images, or use", outputs=MADE
+        )
 
 
 def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone():

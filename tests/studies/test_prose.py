@@ -15,7 +15,7 @@ PAGES = sorted(page for page in (ROOT / "studies").glob("*/README.md") if any(pa
 #: A number with decimals, in per cent, or with a prefix; no part of a word, a link or a name.
 FIGURE = re.compile(r"(?<![\w./])([+−-]?)(\d[\d,]*(?:\.\d+)?)(?![\w.]*\d)(?: (%|M|k)(?!\w))?")
 NUMBER = re.compile(r"(?<![\w.])[−+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\d)")
-#: What a unit multiplies a value of the results by.
+#: Factors from a value of the results to its figure, by unit.
 SCALES = {"%": (100.0, 1.0), "M": (1e-6,), "k": (1e-3,), "": (1.0,)}
 
 

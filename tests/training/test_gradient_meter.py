@@ -68,7 +68,7 @@ def test_lengths_and_means_are_of_the_same_loss(meter):
 
 SCHEDULE = NoiseSchedule.linear(50)
 MEASURED = MeasuredGradients(cells=6, images=8)
-#: Of the chosen cells of equal log-SNR those that hold a timestep.
+#: Cells of equal log-SNR that hold a timestep.
 AFFINITY_CELLS = equal_log_snr(SCHEDULE, 6, drop_empty=True)
 
 

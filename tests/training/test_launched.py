@@ -13,7 +13,7 @@ from unequal.environment import drop_variables
 from unequal.training import stop_sync
 from unequal.training.stop_sync import StopSync
 
-#: Of Accelerate, of torchrun and training operators, of MPI, of NVIDIA's libraries.
+#: Variables of Accelerate, of torchrun and training operators, of MPI, of NVIDIA's libraries.
 LEFT = {
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4",
     "ACCELERATE_MIXED_PRECISION": "fp64",

@@ -60,7 +60,7 @@ def uncertain(*arguments: Any) -> Objective:
 
 
 PCGRAD = Surgery(Partition([(0, 9), (10, 24), (25, 49)]), projected)
-#: What is trained, and how.
+#: Networks, objectives and gradient surgery of the trainings.
 KINDS: dict[str, tuple[Network, Callable, Surgery | None]] = {
     "unet2d": (NETWORK, InDouble, None),
     "dit": (TRANSFORMER, InDouble, None),

@@ -1,4 +1,4 @@
-"""A params file for a folder of images: a preset, fitted to the images, the size and this machine."""
+"""A params file for a folder of images: a preset, adapted to the images, the size and this machine."""
 
 import os
 import shutil
@@ -109,7 +109,7 @@ class ParamsRequest:
         yield f"{self.images}: {survey.summary()}"
         yield from (f"  note: {line}" for line in survey.oddities(self.size))
         features = Features.of(survey, self.inception, self.dinov2)
-        text, choices = fitted(preset.read_text(encoding="utf-8"), self, survey, features)
+        text, choices = adapted_preset(preset.read_text(encoding="utf-8"), self, survey, features)
         beside = self.out.with_name(f".{self.out.name}.new")
         beside.write_text(headed(text, str(self.images), self.command), encoding="utf-8")
         try:
@@ -181,8 +181,8 @@ def refuse_edited(out: Path) -> None:
     )
 
 
-def fitted(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
-    """A preset's text, fitted to the images, and lines on what was chosen and why."""
+def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
+    """A preset's text, adapted to the images, and lines on what was chosen and why."""
     size, count, network = asked.size, len(survey.files), NETWORKS[asked.gpu][asked.size]
     share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
     exact, train = survey.fits(size), count - round(count * share)

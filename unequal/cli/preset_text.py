@@ -95,7 +95,7 @@ def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
 
 
 def headed(text: str, images: str, command: str) -> str:
-    """A fitted preset under comments that are true of it, with the digest by which it is recognised."""
+    """An adapted preset under comments that are true of it, with the digest by which it is recognised."""
     body = text.split("\n", 2)[2]
     body = re.sub(r"^network:.*$", "network:", body, flags=re.MULTILINE)
     body = f"# Settings for the images of {images}, made by `{command}`.\n{body}"

@@ -39,7 +39,7 @@ LIMITS: dict[str, int] = {
     "training.pictures": 1,
     "training.checkpoint_every": 50,
 }
-#: Of each way of pruning, and of what it ranks units by.
+#: Upper limits of each way of pruning, and of its ranking of units.
 PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
 #: Models that are profiled and scored each in a way of its own.
 KINDS = ("base", "mixed", *EXPERTS)

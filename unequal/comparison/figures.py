@@ -16,7 +16,7 @@ from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast
 from unequal.comparison.speed import curve_of
-from unequal.comparison.tables import NAMES, against
+from unequal.comparison.tables import NAMES, comparison_label
 from unequal.report.drawing import (
     INK,
     OTHER_COLOURS,
@@ -35,7 +35,7 @@ from unequal.report.memorizing import grid_size
 from unequal.report.overview import pareto_front
 from unequal.report.page import Drawing
 
-#: Of arms, but for the control once more, which is grey.
+#: Colours of variants; the control once more is grey.
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
 #: Inches of a row of a comparison, and of what stands around a panel.
 ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
@@ -51,7 +51,7 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             "comparisons",
             (WIDTH, len(families) * (AROUND + ROW * rows)),
             lambda figure: comparisons(figure, families, results.plan.repeated),
-            "Arms against their controls",
+            "Variants against their controls",
             "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Gold: the least change "
             "that so many blocks show in four of five studies. Last row: the control trained once more. An arrow "
             "stands for what lies beyond the axis, with its number.",
@@ -60,15 +60,15 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
             "curves",
             (WIDTH, 4.6),
             lambda figure: curves(figure, results),
-            "Where in time arms differ",
-            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error. "
-            "The axis ends where few lines go on.",
+            "Where in time variants differ",
+            "Held-out loss of ε of variants over that of their controls, geometric mean over blocks ± its standard "
+            "error. The axis ends where few lines go on.",
         ),
         Drawing(
             "losses",
             (WIDTH, 4.6),
             lambda figure: losses(figure, results),
-            "Loss of every arm over timesteps",
+            "Loss of every variant over timesteps",
             "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
         ),
     ]
@@ -176,14 +176,16 @@ def comparisons(figure: Figure, families: Sequence[Family], again: Contrast) -> 
 
 def forest_row(family: Family, one: Contrast) -> ForestRow:
     """A planned comparison with its verdict and what the study can detect of it."""
-    found, name = family.verdicts[one], against(one.arm, one.control)
+    found, name = family.verdicts[one], comparison_label(one.arm, one.control)
     return ForestRow(name, found.change, found.low, found.high, found.word, family.visible[one])
 
 
 def check_row(family: Family, again: Contrast) -> ForestRow:
     """The control trained once more, where nothing should differ."""
     found = family.repeated
-    return ForestRow(f"{against(again.arm, again.control)} (check)", found.change, found.low, found.high, found.word)
+    return ForestRow(
+        f"{comparison_label(again.arm, again.control)} (check)", found.change, found.low, found.high, found.word
+    )
 
 
 def curves(figure: Figure, results: ComparisonResults) -> None:
@@ -196,7 +198,7 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
         logs = np.log(results.curves(one.arm)) - np.log(results.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
-        style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
+        style: dict[str, Any] = {"label": comparison_label(one.arm, one.control) if several else label(one.arm)}
         style |= {"color": SOFT, "linestyle": "--"} if one is results.plan.repeated else {}
         (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))

@@ -21,7 +21,9 @@ class ComparisonParams(Scored):
     profile: Profile
     comparison: Comparison
     pilot: Pilot
-    plans: dict[Name, Plan] = Field(default={}, description="how arms continue the base, in groups of timesteps or not")
+    plans: dict[Name, Plan] = Field(
+        default={}, description="how variants continue the base, in groups of timesteps or not"
+    )
     study: dict[Name, tuple[Name, ...] | tuple[tuple[int, ...], ...] | Name | int | float | bool] = Field(
         default={}, description="settings of stages in stages.yaml, which check them further"
     )
@@ -78,7 +80,7 @@ class ComparisonParams(Scored):
             raise ValueError(f"pilot.chosen.{arm}: '{tries[0]}'; allowed: '{tries[1]}', as {control}")
         for name, one in self.pilot.tries.items():
             if one.warm_start is not None and not self.plans:
-                raise ValueError(f"pilot.tries.{name}.warm_start: {one.warm_start}; no arm continues a base: null")
+                raise ValueError(f"pilot.tries.{name}.warm_start: {one.warm_start}; no variant continues a base: null")
         if (speed := self.comparison.speed) and speed.baseline not in self.pilot.arms.all:
             raise ValueError(f"pilot.arms: must hold '{speed.baseline}', comparison.speed.baseline")
         return self
@@ -89,7 +91,7 @@ class ComparisonParams(Scored):
         if self.network.pretrained is not None:
             raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
         if self.profile.floor != "none":
-            raise ValueError(f"profile.floor: {self.profile.floor}; arms are compared without one: none")
+            raise ValueError(f"profile.floor: {self.profile.floor}; variants are compared without one: none")
         return self
 
     @model_validator(mode="after")
@@ -98,7 +100,7 @@ class ComparisonParams(Scored):
         if (speed := self.comparison.speed) is None:
             return self
         if self.comparison.arms.continued:
-            raise ValueError("comparison.speed: arms that are plans store no snapshots; allowed: null")
+            raise ValueError("comparison.speed: variants that are plans store no snapshots; allowed: null")
         baseline = self.recipes[speed.baseline]
         images, snapshots = baseline.images, baseline.snapshots
         if not snapshots or 2 * snapshots[-1] < images:
@@ -126,7 +128,7 @@ class ComparisonParams(Scored):
         arms, sizes = self.comparison.arms, self.comparison.batch_sizes
         for name, size in sizes.items():
             if name not in arms.from_fresh_weights:
-                raise ValueError(f"comparison.batch_sizes: '{name}' is a plan; allowed: arms from fresh weights")
+                raise ValueError(f"comparison.batch_sizes: '{name}' is a plan; allowed: variants from fresh weights")
             if size > (images := self.recipes[name].images):
                 raise ValueError(f"comparison.batch_sizes.{name}: {size}; recipes.{name} sees {images} images")
         for name in arms.heads:

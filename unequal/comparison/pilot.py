@@ -15,7 +15,7 @@ from unequal.statistics.power import Design, upper_deviation, visible_effect
 MOST_BLOCKS = 40
 #: Nor is a difference expressed as a factor of images that takes more doublings of them.
 MOST_DOUBLINGS = 10
-#: What takes seconds.
+#: Work whose seconds are recorded.
 WORK = ("training", "measuring")
 
 #: Figures of trainings, one a block; of an arm by the try, one a block.

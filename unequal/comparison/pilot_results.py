@@ -112,7 +112,7 @@ def pilot_table(pilot: Mapping[str, Any]) -> Table:
         f"Trainings of {percent(pilot['share'])} of the images, on seeds of the pilot's own. Scatter is within blocks; "
         "detectable is what the planned blocks detect in four of five studies, for the least sensitive comparison. "
         f"{headroom(pilot)} With the planned blocks the study takes {hours(pilot['study_seconds'])} hours of a thread "
-        "as fast as the pilot's, if its arms cost what the pilot's do in the mean."
+        "as fast as the pilot's, if its variants cost what the pilot's do in the mean."
     )
     return Table("The pilot: scatter and detectable differences", COLUMNS, rows, note)
 
@@ -162,5 +162,7 @@ def tries_table(pilot: Mapping[str, Any]) -> Table:
         for arm, tries in pilot["tries"].items()
         for name, tried in tries["tried"].items()
     ]
-    note = "By the first endpoint; arms of the study are trained by the try that params.yaml names at pilot.chosen."
-    return Table("The pilot: tries", ("arm: try", "learning rate", *(NAMES[one] for one in endpoints), ""), rows, note)
+    note = "By the first endpoint; variants of the study are trained by the try that params.yaml names at pilot.chosen."
+    return Table(
+        "The pilot: tries", ("variant: try", "learning rate", *(NAMES[one] for one in endpoints), ""), rows, note
+    )

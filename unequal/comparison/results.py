@@ -116,7 +116,7 @@ def read_results(folder: Path, plan: Comparison) -> ComparisonResults:
         first, *others = (own[block]["conditions"] for own in trainings.values())
         if unlike := {key for one in others for key in first.keys() | one.keys() if one.get(key) != first.get(key)}:
             raise UserError(
-                f"{folder}: block {block}: its arms differ in {', '.join(sorted(unlike))}; measure it again"
+                f"{folder}: block {block}: its variants differ in {', '.join(sorted(unlike))}; measure it again"
             )
     if plan.speed is not None:
         trainings = with_all_images(trainings, plan.speed.baseline, plan.speed.by)

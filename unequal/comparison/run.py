@@ -27,7 +27,7 @@ SHARED, OWN, GRAPH = Path(__file__).with_name("graph.yaml"), "stages.yaml", "dvc
 LAID = "# Laid by `unequal compare` from the shared graph; a change of it is lost."
 #: Makes a folder a DVC project of its own, so that the one around it sees none of its stages.
 DVC_CONFIG = "[core]\n    analytics = false\n    autostage = false\n    no_scm = true\n"
-#: What git ignores there, this file too: what is laid or made, but the results.
+#: Paths that git ignores there: all files that are laid or made, but the results.
 GIT_IGNORED = ".gitignore\n.dvc\n.dvcignore\n.snakemake\ndvc.lock\nartifacts\nlogs\nwork\nmlflow.db*\nmlartifacts\n"
 DVC_IGNORED = "__pycache__\n.snakemake_timestamp\n.snakemake\nlogs\nwork\nmlartifacts\n"
 #: Stages of the pilot, and its judgement.

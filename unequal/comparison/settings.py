@@ -12,7 +12,7 @@ from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import BatchSize, Name, Seed
 
-#: What a training is judged by, less being better: means of the loss of held-out images, and FID.
+#: Endpoints of a training, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
 #: Blocks without which nothing is known of the scatter of trainings.
 LEAST = 2
@@ -29,8 +29,8 @@ class Contrast(Strict):
     control: Name
     test: Literal["pooled", "paired", "welch"] = Field(
         default="pooled",
-        description="by the variance of all pooled arms within blocks; where an arm scatters otherwise, by another "
-        "optimizer or batch, say: by the two arms' own within blocks, or by Welch's, without blocks",
+        description="by the variance of all pooled variants within blocks; where a variant scatters otherwise, by "
+        "another optimizer or batch, say: by the two variants' own within blocks, or by Welch's, without blocks",
     )
 
     @property
@@ -42,7 +42,7 @@ class Contrast(Strict):
 class Speed(Strict):
     """Arms are also compared by the images that they take for the same FID, or loss, along their snapshots."""
 
-    baseline: Name = Field(description="the arm whose training of the same block says how many images it takes")
+    baseline: Name = Field(description="the variant whose training of the same block says how many images it takes")
     by: tuple[Endpoint, ...] = Field(default=("fid",), min_length=1, description="what has to be the same")
     delta: PositiveFloat = Field(description="δ of the logarithm of those images")
 
@@ -119,7 +119,9 @@ class Confirm(Strict):
 
     seeds: tuple[Seed, ...] = Field(description="of blocks of their own; []: nothing is confirmed")
     by: Endpoint | None = Field(default=None, description="the endpoint that ranks; null: the first of `endpoints`")
-    among: tuple[Name, ...] = Field(default=(), description="arms that may come first; []: all but control and A/A arm")
+    among: tuple[Name, ...] = Field(
+        default=(), description="variants that may come first; []: all but control and A/A variant"
+    )
 
 
 class Comparison(Strict):
@@ -130,17 +132,18 @@ class Comparison(Strict):
     seeds: tuple[Seed, ...] = Field(min_length=1, description="of the blocks")
     arms: Arms
     batch_sizes: dict[Name, BatchSize] = Field(
-        description="arm → images an optimizer step, where it differs from `training`; averages and betas follow"
+        description="variant → images an optimizer step, where it differs from `training`; averages and betas follow"
     )
     control: Name | None = Field(
-        default=None, description="every other arm but the A/A one is compared with it; null: `comparisons` says which"
+        default=None,
+        description="every other variant but the A/A one is compared with it; null: `comparisons` says which",
     )
     comparisons: tuple[Contrast, ...] = Field(
         default=(), description="comparisons that are judged, a family an endpoint; none where a control is named"
     )
-    repeated: Contrast = Field(description="the A/A arm, a control once more with other draws, and that control")
+    repeated: Contrast = Field(description="the A/A variant, a control once more with other draws, and that control")
     endpoints: dict[Endpoint, PositiveFloat] = Field(
-        min_length=1, description="endpoint → δ: the difference of its logarithm below which two arms are the same"
+        min_length=1, description="endpoint → δ: the difference of its logarithm below which two variants are the same"
     )
     effects: dict[Name, PositiveFloat] = Field(
         default={},
@@ -198,11 +201,11 @@ class Comparison(Strict):
     def comparisons_are_of_arms(self) -> Self:
         """Each comparison is named once, of two arms that are trained; and no arm is trained for nothing."""
         if (self.control is None) == (not self.comparisons):
-            raise ValueError("comparisons: name some, or a control of all arms, and not both")
+            raise ValueError("comparisons: name some, or a control of all variants, and not both")
         planned = [one.arms for one in (*self.compared, self.repeated)]
         for arm, control in planned:
             if arm == control:
-                raise ValueError(f"comparisons: '{arm}' is compared with itself; allowed: another arm")
+                raise ValueError(f"comparisons: '{arm}' is compared with itself; allowed: another variant")
         self.require_arms("comparisons", [arm for arms in planned for arm in arms])
         refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
         named = {arm for arms in planned for arm in arms}
@@ -229,7 +232,7 @@ class Comparison(Strict):
     def require_arms(self, field: str, names: Iterable[str]) -> None:
         """Raise ValueError where a field names something that is no arm."""
         if unknown := [name for name in names if name not in self.arms.all]:
-            raise ValueError(f"{field}: '{unknown[0]}' is no arm; there is: {', '.join(self.arms.all)}")
+            raise ValueError(f"{field}: '{unknown[0]}' is no variant; there is: {', '.join(self.arms.all)}")
 
 
 class Try(Strict):
@@ -237,9 +240,9 @@ class Try(Strict):
 
     lr: PositiveFloat | None = Field(default=None, description="learning rate; null: the recipe's")
     warm_start: WarmStart | None = Field(
-        default=None, description="what the arm resumes from its base; null: as its recipe says"
+        default=None, description="what the variant resumes from its base; null: as its recipe says"
     )
-    average: Average | None = Field(default=None, description="of the arm's weights; null: as its recipe says")
+    average: Average | None = Field(default=None, description="of the variant's weights; null: as its recipe says")
 
 
 #: Nothing is changed.
@@ -252,13 +255,13 @@ class Pilot(Strict):
     Every arm has the same tries, each of them from each of the seeds.
     """
 
-    arms: PilotArms = Field(description="some arms of the comparison")
-    tries: dict[Name, Try] = Field(min_length=1, description="name → a change that every arm is tried with")
+    arms: PilotArms = Field(description="some variants of the comparison")
+    tries: dict[Name, Try] = Field(min_length=1, description="name → a change that every variant is tried with")
     seeds: tuple[Seed, ...] = Field(min_length=2, description="blocks of the pilot, none of the comparison's")
     share: float = Field(gt=0, le=1, description="share of the images that the comparison gives each training")
     chosen: dict[Name, Name] = Field(
-        description=f"arm, or `{OTHERS}` for those that are not named → the try that it is trained by; {{}} until the "
-        "pilot has run"
+        description=f"variant, or `{OTHERS}` for those that are not named → the try that it is trained by; {{}} until "
+        "the pilot has run"
     )
 
     def tried(self, arm: str) -> Try:
@@ -279,7 +282,9 @@ class Pilot(Strict):
         """A block has two trainings or more."""
         refuse_twice("seeds", self.seeds)
         if len(self.arms.all) * len(self.tries) < 2:
-            raise ValueError("arms: one arm with one try has no scatter within blocks; allowed: two arms, or two tries")
+            raise ValueError(
+                "arms: one variant with one try has no scatter within blocks; allowed: two variants, or two tries"
+            )
         return self
 
     def check(self, comparison: Comparison) -> None:
@@ -291,7 +296,7 @@ class Pilot(Strict):
             ("chosen", self.chosen, (*arms.all, OTHERS)),
         ):
             if unknown := [name for name in names if name not in allowed]:
-                raise ValueError(f"pilot.{field}: '{unknown[0]}' is no such arm; there is: {', '.join(allowed)}")
+                raise ValueError(f"pilot.{field}: '{unknown[0]}' is no such variant; there is: {', '.join(allowed)}")
         if shared := [one for one in self.seeds if one in (*comparison.seeds, *comparison.confirm.seeds)]:
             raise ValueError(f"pilot.seeds: {shared[0]} is a block of the comparison; allowed: others")
 

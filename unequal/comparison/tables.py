@@ -16,7 +16,7 @@ from unequal.report.formatting import either_way, label, mean_and_sd, percent, s
 from unequal.report.page import Table
 from unequal.statistics.verdicts import BETTER, SAME, Verdict
 
-#: How people read the endpoints.
+#: Endpoints in words.
 NAMES = {
     "loss_over_timesteps": "held-out loss of ε, over timesteps",
     "loss_over_log_snr": "held-out loss of ε, over log-SNR",
@@ -24,7 +24,7 @@ NAMES = {
     "fid": "FID",
 }
 NAMES |= {images_for(name): f"images for the same {text}" for name, text in NAMES.items()}
-#: How they read the costs.
+#: Costs in words.
 COSTS = {
     "images": "images",
     "training_flops": "training FLOPs",
@@ -32,20 +32,20 @@ COSTS = {
     "parameters": "parameters on disk",
     "parameters_per_step": "parameters a step",
 }
-#: Columns of `cells`, and of a comparison, which adds the interval of the two arms alone.
+#: Columns of `verdict_cells`, and of a comparison, which adds the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")
-COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
-#: By whose variance.
+COLUMNS = ("variant against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
+#: Tests, by their variance.
 TESTS = {
-    "pooled": "by the variance of all arms that are pooled",
-    "paired": "by that of two arms within blocks",
-    "welch": "by that of two arms, blocks included, or a smaller one",
+    "pooled": "by the variance of all variants that are pooled",
+    "paired": "by that of two variants within blocks",
+    "welch": "by that of two variants, blocks included, or a smaller one",
 }
 NOTE = (
     "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
-    "verdict for the whole table, but for the last row: an arm that is its control once more, with other draws, where "
-    "no difference should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
-    "says; verdicts do not use it."
+    "verdict for the whole table, but for the last row: a variant that is its control once more, with other draws, "
+    "where no difference should be found. The second interval is by the scatter of the two variants alone, whatever "
+    "the plan says; verdicts do not use it."
 )
 
 
@@ -54,15 +54,15 @@ def family_table(family: Family, results: ComparisonResults) -> Table:
     again = results.plan.repeated
     rows = [row(one, finding, family) for one, finding in family.verdicts.items()]
     checked = row(again, family.repeated, family)
-    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
+    note = f"δ = {percent(family.delta)}. {detectable(family)} {NOTE}{scattering(family)}"
     return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
 
 
 def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ...]:
     """A row of a comparison."""
-    change, interval, *rest = cells(finding, family.delta)
+    change, interval, *rest = verdict_cells(finding, family.delta)
     alone = family.alone[comparison]
-    return against(comparison.arm, comparison.control), change, interval, between(*alone), *rest
+    return comparison_label(comparison.arm, comparison.control), change, interval, interval_text(*alone), *rest
 
 
 def scattering(family: Family) -> str:
@@ -72,20 +72,21 @@ def scattering(family: Family) -> str:
     arms = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
     usual = percent(median(family.deviations.values()))
     return (
-        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {arms}. That "
-        "widens all pooled intervals, so that smaller differences of other arms cannot be detected."
+        f" Within blocks, trainings scatter by {usual} in the middle variant, and more than twice as much in: {arms}. "
+        "That widens all pooled intervals, so that smaller differences of other variants cannot be detected."
     )
 
 
-def promise(family: Family) -> str:
+def detectable(family: Family) -> str:
     """State which difference so many blocks detect, and whether that is enough."""
     return (
         "Four of five studies of so many blocks detect a difference of this size, by the scatter of these trainings "
-        f"at most (80 %): {seen(family.visible)}. Needed is {either_way(family.needed)}.{bound(family)}"
+        f"at most (80 %): {detectable_by_test(family.visible)}. Needed is {either_way(family.needed)}."
+        f"{undetectable(family)}"
     )
 
 
-def bound(family: Family) -> str:
+def undetectable(family: Family) -> str:
     """State where the needed difference cannot be detected, and what that does to verdicts."""
     blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
     every = {one.test for one in family.visible}
@@ -93,8 +94,8 @@ def bound(family: Family) -> str:
     return f" That is too small to detect{whose}: only larger differences are judged there." if blind else ""
 
 
-def seen(visible: Mapping[Contrast, float]) -> str:
-    """The smallest differences that are visible, by test: pairs of arms scatter each in their own way."""
+def detectable_by_test(visible: Mapping[Contrast, float]) -> str:
+    """The smallest differences that are detectable, by test: each pair of variants has a scatter of its own."""
     by_test: dict[str, list[float]] = {}
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
@@ -102,23 +103,28 @@ def seen(visible: Mapping[Contrast, float]) -> str:
     return " and ".join(f"{' to '.join(map(either_way, pair))} {TESTS[test]}" for test, pair in ends.items())
 
 
-def cells(finding: Verdict, delta: float) -> tuple[str, ...]:
-    """A finding as text."""
+def verdict_cells(finding: Verdict, delta: float) -> tuple[str, ...]:
+    """A verdict with its figures, as text."""
     word = f"{finding.word} within {percent(delta)}" if finding.word == SAME else finding.word
-    return percent(finding.change, sign=True), between(finding.low, finding.high), p_value(finding.p_difference), word
+    return (
+        percent(finding.change, sign=True),
+        interval_text(finding.low, finding.high),
+        p_value(finding.p_difference),
+        word,
+    )
 
 
-def between(low: float, high: float) -> str:
+def interval_text(low: float, high: float) -> str:
     """An interval as text."""
     return f"{percent(low, sign=True)} … {percent(high, sign=True)}"
 
 
 def p_value(p: float) -> str:
-    """Two digits, as far down as anybody looks."""
+    """p as text, to two digits down to 0.001."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def against(arm: str, control: str) -> str:
+def comparison_label(arm: str, control: str) -> str:
     """A comparison's name."""
     return f"{label(arm)} against {label(control)}"
 
@@ -127,14 +133,14 @@ def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
     """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
     endpoints = list(results.plan.endpoints)
     scores = sorted(results.any_training["scores"])
-    columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
+    columns = ["variant", *(NAMES[one] for one in endpoints), *map(label, scores)]
     columns += COSTS.values()
     everything = {label(arm): list(results.trainings[arm].values()) for arm in results.plan.arms.all}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
     bases = list(results.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
     references.append(("real images", *real_cells(real, endpoints, scores)))
-    return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
+    return Table("Variants", columns, rows, "± is the standard deviation over blocks.", references)
 
 
 def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
@@ -154,20 +160,20 @@ def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequen
 def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:
     """Images for the same of an endpoint, and the ends."""
     name = NAMES[endpoint]
-    columns = ["arm", "c, times as fast", f"{name} at the end"]
+    columns = ["variant", "c, times as fast", f"{name} at the end"]
     rows = [(label(arm), *speed_cells(results, arm, endpoint)) for arm in results.plan.arms.all]
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
-        f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
-        f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
-        "end than the other at its first snapshot counts as if it had just reached that."
+        f"A variant of c is after n images where {label(baseline)} of the same block is after c·n: the second half of "
+        f"the slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at "
+        "its end than the other at its first snapshot counts as if it had just reached that."
         f"{biased if endpoint == 'fid' else ''}"
     )
     return Table(f"Speed by {name}", columns, rows, note)
 
 
 def speed_cells(results: ComparisonResults, arm: str, endpoint: str) -> Iterator[str]:
-    """An arm's row behind its name."""
+    """Cells of a variant, right of its name."""
     trainings, images = results.trainings[arm], images_for(endpoint)
     # A curve laid onto itself is as fast, but for the last bits of its shift.
     yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
@@ -219,7 +225,7 @@ def confirmation_table(
     """A row an endpoint."""
     arm, control = (label(pairs[0][place]["arm"]) for place in (FIRST, CONTROL))
     deltas = results.plan.judged
-    rows = [(NAMES[name], *cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
+    rows = [(NAMES[name], *verdict_cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
     note = (
         f"{arm}, which came first, was trained again with {control} in {len(pairs)} blocks that had no say in that; "
         "the error of a difference goes by the scatter of all trainings of the comparison, or of these pairs where "

@@ -87,7 +87,7 @@ class Block:
             job = with_batches(job, self.batch_size)
         if recipe.mixing is not None:
             if self.profile is None:
-                raise UserError(f"arm '{name}' has three heads; list it under comparison.arms.heads")
+                raise UserError(f"variant '{name}' has three heads; list it under comparison.arms.heads")
             job = with_three_heads(job, settings.network, settings.schedule, self.profile, place.device)
         start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), self.number)
         return train(place, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))

@@ -15,7 +15,7 @@ from unequal.data.sources import FolderImages
 from unequal.errors import UserError
 from unequal.saved import Saved, saved_or_none, write_saved
 
-#: What a kill loses, and what is held in memory: files, since large ones take long to decode, and pixels.
+#: Files and bytes of pixels of a part: a kill loses one part at most, and memory holds one.
 PART_FILES, PART_BYTES = 500, 64 << 20
 PIXELS, CONVERTED = "pixels", "converted"
 

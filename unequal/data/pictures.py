@@ -31,7 +31,7 @@ PRINT_MODES = ("CMYK", "YCbCr")
 #: Sixteen bits; of 16-bit RGB, Pillow reads the high bytes.
 DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N")
 KINDS = {1: "grey", 3: "RGB"}
-#: What a file may hold, whatever its name says: Pillow hands other formats to programs (Ghostscript) of their own.
+#: Formats that are read, whatever a file's name says: Pillow passes some others to programs such as Ghostscript.
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "AVIF", "JPEG2000")
 #: Formats without a mark at the beginning, which any file might be: only where the name says so.
 UNMARKED = {".dib": "DIB", ".tga": "TGA", ".icb": "TGA", ".vda": "TGA", ".vst": "TGA"}

@@ -18,8 +18,8 @@ from unequal.files import write_json
 from unequal.progress import tracked
 from unequal.settings.data import Data
 
-#: Refused images that a message names.
-TOLD = 3
+#: Refused images that a message lists.
+LISTED = 3
 #: Images in the shuffled order, before equal ones are brought to one side of the split.
 SHUFFLED = "shuffled.npy"
 
@@ -194,8 +194,8 @@ def read(images: Images, order: np.ndarray) -> Iterator[np.ndarray | UserError]:
 
 def refusal_of(refused: dict[int, str], count: int) -> str:
     """Message that images of a set cannot be used: how many there are, and the first few by their index."""
-    first = [refused[index] for index in sorted(refused)[:TOLD]]
+    first = [refused[index] for index in sorted(refused)[:LISTED]]
     if len(refused) == 1:
         return first[0]
-    more = "; …" if len(refused) > TOLD else ""
+    more = "; …" if len(refused) > LISTED else ""
     return f"{len(refused)} of {count} images cannot be used: {'; '.join(first)}{more}"

@@ -32,7 +32,7 @@ KINDS = 5
 LABEL_NAMES = ("labels", "label", "y", "targets", "target")
 #: A label beyond is none, but a number of something else.
 MOST_CLASSES = 1_000_000
-#: Of the sources whose labels are known beforehand.
+#: Numbers of classes of sources whose labels are known beforehand.
 CLASSES = {"digits": 10, "patches": 2 * KINDS, "cifar10": 10}
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from unequal.data.prepared import Copies
 from unequal.errors import UserError
 
-#: Of two images a spread can be computed, and real images are scored half against half.
+#: Two images have a spread; real images are scored half against half.
 LEAST_HELD_OUT, LEAST_TRAINED = 2, 4
 
 

@@ -18,10 +18,10 @@ from unequal.errors import UserError
 
 Prediction = Literal["epsilon", "v_prediction", "sample", "velocity"]
 PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
-#: Of a model: one of them, or all three by a head each.
+#: Prediction of a model: one of them, or three by a head each.
 ModelPrediction = Literal["epsilon", "v_prediction", "sample", "velocity", "mixed"]
 
-#: What needs no α² + σ² = 1 to mean what it says here.
+#: Predictions whose definition here does not need α² + σ² = 1.
 ON_ANY_SCHEDULE: tuple[ModelPrediction, ...] = ("epsilon", "sample", "velocity", "mixed")
 
 #: Order of the output channels of a model with three heads, where α² + σ² = 1, and of one on a flow.

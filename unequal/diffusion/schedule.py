@@ -196,7 +196,7 @@ class Flow(NoiseSchedule):
         return (REFERENCE_TIMESTEPS * self.sigma)[timesteps].float()
 
 
-#: What schedules there are: name → T → schedule.
+#: Schedules: name → T → schedule.
 SCHEDULES: dict[str, Callable[[int], NoiseSchedule]] = {
     "linear": NoiseSchedule.linear,
     "cosine": NoiseSchedule.cosine,

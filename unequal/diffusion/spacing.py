@@ -116,7 +116,7 @@ def integral(spacing: str, losses: np.ndarray | None, over: np.ndarray) -> np.nd
     return np.concatenate([[0.0], pieces.cumsum()])
 
 
-#: Those that go by the schedule, or by what was measured on it. Of `uniform` and `quadratic`, see `ddim`.
+#: Spacings by the schedule, or by a profile on it; `ddim` has `uniform` and `quadratic`.
 SPACINGS: dict[str, Coordinate] = {
     "log_snr": equal_log_snr,
     "edm": edm,

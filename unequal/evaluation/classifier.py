@@ -143,7 +143,7 @@ def check_accuracy(accurate: float, images: int, labels: np.ndarray | None) -> N
         what = "class" if labels is not None else "rotation"
         raise UserError(
             f"extractor.kind: '{kind}': the network names the {what} of {right} of {count} held-out images, where "
-            f"always the same answer names {round(guessing * count)}: its features tell nothing; raise "
+            f"always the same answer names {round(guessing * count)}: its features distinguish nothing; raise "
             f"extractor.images, or use {other}inception or dinov2"
         )
 

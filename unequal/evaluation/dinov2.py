@@ -22,7 +22,7 @@ CONFIG, TENSORS = "config.json", "model.safetensors"
 MODEL_TYPE = "dinov2"
 #: Pixels a side of what it sees.
 SIDE = 224
-#: Of red, green and blue in ImageNet, whose values are in [0, 1].
+#: Mean and deviation of red, green and blue in ImageNet, of values in [0, 1].
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 #: DINOv2's code stretches its positions to so much more than the patches of a side.
 OFFSET = 0.1

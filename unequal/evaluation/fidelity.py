@@ -34,7 +34,7 @@ from unequal.workspace import computed_on
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Number of sets of reference images whose features are stored.
 REFERENCES = 4
-#: What stored features are of, in their file.
+#: Name of the key of stored features, in their file.
 KEY = "key"
 #: uint8 images [B, C, H, W] → features [B, F].
 Network = Callable[[Tensor], Tensor]

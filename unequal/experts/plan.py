@@ -40,9 +40,9 @@ from unequal.training.results import curve, trained_record, write_model
 from unequal.training.train import Outcome, TrainingJob, train_further
 from unequal.workspace import Nested, Workspace
 
-#: What a group's folder holds when its pruning and its training are over.
+#: Models in a group's folder after pruning, and after training.
 PRUNED, MODEL = "pruned", "model"
-#: What has been measured of all groups while their budgets were settled.
+#: Measurements of all groups from which their budgets follow.
 TRACE = "allocation.json"
 
 

@@ -32,7 +32,7 @@ OBJECTIVE = "objective.safetensors"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 
-#: What pruning has taken away: a layer's name, and its output channels, by their number in the unpruned network.
+#: Removal by pruning: a layer's name, and its output channels, by their number in the unpruned network.
 Removal = tuple[str, Sequence[int]]
 #: A record of them, as JSON holds it.
 REMOVALS = TypeAdapter(list[tuple[str, list[NonNegativeInt]]])

@@ -100,7 +100,7 @@ def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-p
             parameter.requires_grad_(False)
 
 
-#: Those from outside the library.
+#: Prunable kinds from outside the library.
 _registered: dict[str, PrunableKind] = {}
 
 

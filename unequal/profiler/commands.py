@@ -38,7 +38,9 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--resolution", type=click.IntRange(4), help="Size of images in pixels.  [default: the model's]")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1 …; auto: cuda where there is one.")
 @click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of networks.")
-@click.option("--guidance", type=float, default=1.0, show_default=True, help="Told to networks distilled for guidance.")
+@click.option(
+    "--guidance", type=float, default=1.0, show_default=True, help="Passed to networks distilled for guidance."
+)
 def profile(device: str, out: Path, **options: Any) -> None:
     """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, a Hub id owner/name[@revision],
     or a .pt file of improved-diffusion or guided-diffusion with its flags.

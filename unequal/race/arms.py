@@ -113,6 +113,6 @@ def chosen(names: tuple[str, ...], fits: Mapping[str, Any], left_out: Mapping[st
     """Some of the arms that fit, the control among them; none named: all. Raises UserError for another name."""
     for name in names:
         if name not in fits:
-            reason = left_out.get(name, f"is no shipped arm; there is: {', '.join(fits)}")
+            reason = left_out.get(name, f"is no shipped variant; there is: {', '.join(fits)}")
             raise UserError(f"--arms: '{name}': {reason}")
     return {name: one for name, one in fits.items() if not names or name in names or name == UNIFORM}

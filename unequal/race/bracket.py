@@ -17,7 +17,7 @@ from unequal.settings.race import Race
 
 #: The graph of a race, and the settings that it is resolved from, below the folder of the params file.
 GRAPH, BRACKET = Path("race/dvc.yaml"), Path("race/bracket.yaml")
-#: What stages without a judge before them wait for: the data's figures, which change with the data alone.
+#: Dependency of stages without a judge before them: the data's figures, which change with the data alone.
 START = "results/metrics/data.json"
 #: The sampling that was chosen.
 SAMPLING = "results/race/sampling.json"

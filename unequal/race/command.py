@@ -24,11 +24,11 @@ def race() -> None:
 @click.option("--budget", help="Time of one device: 40h, 90min, 2d.")
 @click.option("--images", type=int, help="The budget in images trained on, in the place of time.")
 @click.option("--final", help="Time of the training that the recipe is for: a race that does not pay is refused.")
-@click.option("--arms", default="", help="Shipped arms by name, with commas; the control is always there.")
-@click.option("--rates", default="0.5,1,2", show_default=True, help="Factors of each arm's learning rate.")
+@click.option("--arms", default="", help="Shipped variants by name, with commas; the control is always there.")
+@click.option("--rates", default="0.5,1,2", show_default=True, help="Factors of each variant's learning rate.")
 @click.option("--delta", default=0.05, show_default=True, help="Difference of ln(FID) that counts as the same.")
 @click.option("--whole-images", type=int, help="Images of a whole training; default: those of the recipe.")
-@click.option("--recipe", default="base", show_default=True, help="The recipe of params.yaml that arms change.")
+@click.option("--recipe", default="base", show_default=True, help="The recipe of params.yaml that variants change.")
 @click.option("--dry-run", is_flag=True, help="Show the plans, and write nothing.")
 def plan(
     folder: Path,

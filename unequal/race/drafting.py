@@ -34,18 +34,19 @@ from unequal.settings.strict import PARAMS, read_yaml, validate
 #: Parts of a plan that are explained where they are written.
 COMMENTS = {
     "control": "the winner is compared with it",
-    "rates": "factors of each arm's own learning rate",
+    "rates": "factors of each variant's own learning rate",
     "slots": "of equal loss, by the control's first training",
     "endpoint": "δ: two recipes are the same within it, in ln(FID)",
     "confirm": "fresh seeds: the claim goes by these alone",
 }
-#: What the columns of the table of plans are.
+#: Legend of the table of plans.
 LEGEND = (
-    "short: seeds of short trainings, and their share of the images; whole, finals: arms × seeds; fresh: seeds of "
+    "short: seeds of short trainings, and their share of the images; whole, finals: variants × seeds; fresh: seeds of "
     "winner and control.",
-    "FID lost: how far the winner's FID lies above the best arm's; within 5 %: races that find an arm so near to it.",
-    "shown: races that show the winner better than the control, with arms as far apart as on CIFAR-10; half: with arms "
-    "half as far apart. One race of 24 shows a difference that is not there.",
+    "FID lost: how far the winner's FID lies above the best variant's; within 5 %: races that find a variant so near "
+    "to it.",
+    "shown: races that show the winner better than the control, with variants as far apart as on CIFAR-10; half: with "
+    "variants half as far apart. One race of 24 shows a difference that is not there.",
 )
 
 
@@ -115,7 +116,7 @@ class Draft:
         if len(self.arms) < 2:
             raise UserError(f"--arms: {', '.join(self.arms)} alone; allowed: the control and one more, or more")
         for name, reason in self.left_out.items():
-            yield f"The arm {name} is left out: {reason}"
+            yield f"The variant {name} is left out: {reason}"
         yield "Times how long a stage takes to start here …"
         start = start_seconds()
         yield "Times a few training steps and samples …"
@@ -129,7 +130,7 @@ class Draft:
         if priced.cheapest(limit) > limit.amount:
             yield from smaller_races(priced, limit)
         candidates = affordable(priced, limit)
-        size = f"{len(self.arms)} arms at {counted(self.rates)}"
+        size = f"{len(self.arms)} variants at {counted(self.rates)}"
         fitting = "1 plan fits" if len(candidates) == 1 else f"{len(candidates)} plans fit"
         yield f"Simulates races of {size}: {fitting} {limit.shown(limit.amount)} …"
         found = best_prospects(candidates, len(self.arms), lambda one: priced.price(one, limit), limit.amount)
@@ -177,7 +178,7 @@ class Draft:
             ("samplings", {}),
         ):
             lines[key] = in_lines(section[key], comments)
-        lines.yaml_add_eol_comment("what arms change; its images are those of a whole training", "recipe")
+        lines.yaml_add_eol_comment("what variants change; its images are those of a whole training", "recipe")
         before = self.path.read_text(encoding="utf-8")
         write(self.path, edited(self.path, {"race": lines}))
         try:

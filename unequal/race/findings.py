@@ -168,7 +168,7 @@ def sentence(standing: Standing) -> str:
     if not standing.has_whole:
         return f"After short trainings {called(winner)} leads; nothing is shown yet."
     if winner.arm == control.arm:
-        return f"The control, {called(control)}, came first: no arm is a better bet on these data."
+        return f"The control, {called(control)}, came first: no variant is a better bet on these data."
     claim, name = standing.claim, called(winner)[:1].upper() + called(winner)[1:]
     if claim is None or claim.estimate is None:
         return f"{name} leads the whole trainings; fresh seeds have not spoken yet."
@@ -184,7 +184,7 @@ def sentence(standing: Standing) -> str:
     bet = name if standing.bet == winner else called(control)
     return (
         f"{bet[:1].upper() + bet[1:]} is the best bet, nothing is shown: on {blocks} FID is {size} {direction} with "
-        f"{called(winner)} than with {called(control)}, which does not decide."
+        f"{called(winner)} than with {called(control)}; undecided."
     )
 
 

@@ -108,7 +108,7 @@ def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
 def honesty(standing: Standing) -> list[Statement]:
     """Limits of what a race says."""
     lines = [
-        say("errors", "", "Eliminations control no error: an arm that went out may be as good as one that stayed."),
+        say("errors", "", "Eliminations control no error: a variant that went out may be as good as one that stayed."),
         say("claim", "", "One claim is made: the winner against the control on fresh seeds, in at most two looks."),
     ]
     if SHORT in standing.done and standing.race.short is not None:

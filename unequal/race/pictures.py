@@ -77,8 +77,8 @@ def draw_over_images(standing: Standing, figure: Figure) -> None:
 def over_images(standing: Standing) -> Drawing:
     """FID over images."""
     caption = (
-        "Each arm at its best learning rate, mean over seeds; every point is a training of its own, decayed to its "
-        "end. × an arm that did not go on. Rings: winner (red) and control (blue) on fresh seeds."
+        "Each variant at its best learning rate, mean over seeds; every point is a training of its own, decayed to its "
+        "end. × a variant that did not go on. Rings: winner (red) and control (blue) on fresh seeds."
     )
     draw = partial(draw_over_images, standing)
     return Drawing("fid_over_images", (9.0, 4.6), draw, "FID over images", caption)

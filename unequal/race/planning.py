@@ -156,7 +156,7 @@ class PricedRace:
             yield f"The recipe's own training, of {budget.shown(own)}, is too short to race for; --final names another."
         yield (
             f"A race of {budget.shown(price)} pays from a final training of {budget.shown(least)} on, "
-            "if arms differ here as on CIFAR-10."
+            "if variants differ here as on CIFAR-10."
         )
 
     def options(self, asked: "PricedRace") -> str:
@@ -182,7 +182,7 @@ def affordable(asked: PricedRace, budget: Budget) -> list[Plan]:
         return found
     raise UserError(
         f"{'--images' if budget.in_images else '--budget'}: {budget.shown(budget.amount)}; the cheapest race of "
-        f"{len(asked.arms)} arms at {counted(asked.rates)} takes {budget.shown(asked.cheapest(budget))}; raise it, "
+        f"{len(asked.arms)} variants at {counted(asked.rates)} takes {budget.shown(asked.cheapest(budget))}; raise it, "
         "name fewer --arms or --rates, or shorten trainings by --whole-images"
     )
 
@@ -200,7 +200,7 @@ def smaller_races(asked: PricedRace, budget: Budget) -> Iterator[str]:
         return
     yield f"What fits {budget.shown(budget.amount)}, by options added to this command; each line is one choice:"
     for one in found:
-        size = f"{len(one.arms)} arms with the control, {counted(one.rates)}, {one.prices.images:,} images"
+        size = f"{len(one.arms)} variants with the control, {counted(one.rates)}, {one.prices.images:,} images"
         yield f"  {one.options(asked)}  ({size}: from {budget.shown(one.cheapest(budget))})"
     if any(one.prices.images < asked.prices.images for one in found):
         yield (

@@ -79,7 +79,7 @@ LABEL_SHIFTS = [
 ]
 #: A name nearer than this needs no line.
 NEAR = 17
-#: Of a log scale that spans at least so much → numbers that are written in each decade, the first that applies.
+#: Ratio that a log scale spans at least → numbers that are written in each decade; the first that applies.
 LOG_TICKS = {10: (1, 2, 5), 2.5: (1, 1.5, 2, 3, 4, 5, 7), 0: (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)}
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 

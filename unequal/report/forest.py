@@ -144,10 +144,10 @@ def forest_key(figure: Figure, panels: Sequence[Sequence[ForestRow]], banded: bo
     if any(row.ink == INK and row.verdict != SAME for row in rows):
         handles.append(Line2D([], [], color=INK, label="interval excludes 0", **dot))
     if any(row.ink == SOFT for row in rows):
-        other = "no verdict either way" if len(handles) and rows[0].verdict else "interval includes 0"
+        other = "undecided or not testable" if len(handles) and rows[0].verdict else "interval includes 0"
         handles.append(Line2D([], [], color=SOFT, markerfacecolor="white", label=other, **dot))
     if banded:
-        handles.append(Patch(color=PALE, label="within δ: the same"))
+        handles.append(Patch(color=PALE, label="the same within δ"))
     if any(row.detectable is not None for row in rows):
         mark: dict[str, Any] = {"color": GOLD, "marker": "|", "linestyle": "", "markersize": 11}
         handles.append(Line2D([], [], label="least change that this study detects", **mark))

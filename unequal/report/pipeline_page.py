@@ -37,7 +37,7 @@ ONE_TRAINING = (
 SEVERAL_TRAININGS = (
     "Each model was trained {count} times, with other seeds and splits of the data. In brackets: 95 % interval over "
     "trainings; FIDs are geometric means. Better and worse: p < 0.05 after Holm's correction over all methods. The "
-    "same: within {losses:.0%} of a loss or {fid:.0%} of FID. Not testable here: smaller than so many trainings can "
+    "same: within {losses:.0%} of a loss or {fid:.0%} of FID. Not testable: smaller than so many trainings can "
     "detect."
 )
 #: Heading and order of the comparisons, ranked or not.

@@ -37,7 +37,7 @@ from unequal.report.results import Change
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
 from unequal.timesteps.partition import Partition
 
-#: Of uniform probability: what is drawn less often falls out of the picture of samplers.
+#: Share of the uniform probability below which the picture of samplers ends.
 RAREST = 1e-3
 Losses = Mapping[str, Mapping[str, np.ndarray]]
 #: More groups than this are named by their number alone.

@@ -15,7 +15,7 @@ from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.condition import DroppedLabels
 from unequal.settings.evaluation import Guidance
 
-#: Of a guided answer: it is asked for with the label and without.
+#: Passes of a guided prediction: with the label and without.
 PASSES = 2
 
 

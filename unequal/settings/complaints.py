@@ -143,7 +143,7 @@ def sentence(some: Sequence[Complaint], sections: Sequence[type[BaseModel]], mea
         case "missing":
             return "missing"
         case kind if kind in ALLOWED:
-            # The last item that a list lacks tells its length.
+            # The last item that a list lacks gives its length.
             allowed = dict.fromkeys(one.allowed for one in (some[-1:] if first.kind == WITHOUT_ITEM else some))
             return "; ".join(filter(None, [shown, f"allowed: {' or '.join(allowed)}"]))
     return ": ".join(filter(None, [shown, first.message]))

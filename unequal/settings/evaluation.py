@@ -11,7 +11,7 @@ from unequal.settings.values import BatchSize, Budget, DrawCount, Outside, Seed,
 
 #: How a number of steps is spread: over timesteps, over log-SNR, as EDM does, or by the base's measured losses.
 Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]
-#: Those that go by the base's measured losses.
+#: Spacings by the base's measured losses.
 BY_PROFILE = ("profile", "rescaled_profile")
 #: Extractors that are trained on the data set itself.
 TRAINED_HERE = ("classifier", "rotations")

@@ -237,7 +237,7 @@ class Plan(Strict):
         return (self.holdout_images or 0) * (2 * groups + self.allocation.rounds)
 
 
-#: Of what an expert has learned: beyond, float32 would overflow long after everything is trained.
+#: Factor of an expert's learned difference: beyond, float32 would overflow long after everything is trained.
 Factor = Annotated[float, Field(ge=-1000, le=1000)]
 
 

@@ -8,7 +8,7 @@ from unequal.settings.condition import AnyCondition, Unconditional
 from unequal.settings.strict import Strict
 from unequal.settings.values import Depth, Outside, Width
 
-#: Of a sampling step: settled by the schedule, or learned in further output channels.
+#: Variance of a sampling step: settled by the schedule, or learned in further output channels.
 Variance = Literal["fixed", "learned"]
 
 
@@ -41,7 +41,7 @@ class OpenAIFlags(Strict):
     rescale_timesteps: bool = Field(default=True, description="improved-diffusion's default; the same at T = 1000")
 
     @model_validator(mode="after")
-    def heads_are_told_once(self) -> Self:
+    def heads_are_given_once(self) -> Self:
         """Their number gives their width, and their width their number."""
         if (self.num_heads is None) == (self.num_head_channels is None):
             raise ValueError("needs either num_heads or num_head_channels, as in the flags of its training")
@@ -118,7 +118,7 @@ class UNet2D(Network):
         return attends
 
 
-#: Of sine-cosine positions: a quarter of the channels each for sine and cosine, of rows and of columns.
+#: Parts of sine-cosine positions: a quarter of the channels each for sine and cosine, of rows and of columns.
 POSITIONS = 4
 
 
@@ -139,7 +139,7 @@ class DiT(Network):
     patch: Width = Field(description="pixels of a patch, a side; one patch is one token")
 
     @model_validator(mode="after")
-    def a_file_tells_whose_it_is(self) -> Self:
+    def a_file_names_its_code(self) -> Self:
         """A .pt file looks the same from both."""
         if (self.trained_by is not None) != str(self.pretrained).endswith(".pt"):
             has = "needed by" if self.trained_by is None else "has no meaning for"

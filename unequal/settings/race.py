@@ -1,4 +1,4 @@
-"""`race`: which recipe trains best within a budget; arms change one recipe, rungs say who is trained how long."""
+"""`race`: which recipe trains best within a budget; variants change one recipe, rungs say who is trained how long."""
 
 from typing import Any, Literal, Self
 
@@ -17,16 +17,16 @@ from unequal.settings.training import Average, ExponentialAverage, Training
 from unequal.settings.values import BatchSize, Budget, DrawCount, Name, Seed
 from unequal.timesteps.partition import Partition
 
-#: Shares of the images below which short trainings order arms badly.
+#: Shares of the images below which short trainings order variants badly.
 LEAST_SHARE = 1 / 8
-#: Whole trainings of an arm, one a seed, without which nothing is known of their scatter.
+#: Whole trainings of a variant, one a seed, without which nothing is known of their scatter.
 LEAST_BLOCKS = 2
 
 
 class Experts(Strict):
     """Experts on a base of the same recipe: together they see the images that the base leaves, in equal parts.
 
-    None is pruned, so that they cost the training FLOPs of any arm.
+    None is pruned, so that they cost the training FLOPs of any variant.
     """
 
     kind: Literal["snr", "timestep_clusters", "log_snr_clusters"] = Field(
@@ -50,9 +50,9 @@ class Experts(Strict):
 
 
 class Arm(Strict):
-    """Changes of the race's recipe that make an arm; {}: none."""
+    """Changes of the race's recipe that make a variant; {}: none."""
 
-    images: Budget | None = Field(default=None, description="must be the recipe's: arms see equally many images")
+    images: Budget | None = Field(default=None, description="must be the recipe's: variants see equally many images")
     prediction: ModelPrediction | None = None
     sampler: AnySampler | None = None
     loss_weight: AnyLossWeight | None = None
@@ -67,14 +67,14 @@ class Arm(Strict):
     experts: Experts | None = Field(default=None, description="trained on a base of the recipe; null: one model")
 
     def of(self, recipe: Recipe) -> Recipe:
-        """The arm's recipe. Raises ValueError where the choices do not fit together."""
+        """The variant's recipe. Raises ValueError where the choices do not fit together."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name in Recipe.model_fields}
         changes = {name: value for name, value in own.items() if value is not None}
         return Recipe(**({name: getattr(recipe, name) for name in recipe.model_fields_set} | changes))
 
 
 class MeasuredSlots(Strict):
-    """Slots of equal loss, by the profile of the control's first training, for arms that draw from slots."""
+    """Slots of equal loss, by the profile of the control's first training, for variants that draw from slots."""
 
     count: int = Field(ge=2, description="paper 1 has ten")
     images: DrawCount = Field(ge=2, description="training images a timestep")
@@ -82,26 +82,26 @@ class MeasuredSlots(Strict):
 
 
 class Short(Strict):
-    """Short trainings before the whole ones, each decayed to its own end: all arms at all rates."""
+    """Short trainings before the whole ones, each decayed to its own end: all variants at all rates."""
 
     share: float = Field(ge=LEAST_SHARE, lt=1, description="of the images")
     seeds: tuple[Seed, ...] = Field(min_length=1)
 
 
 class Whole(Strict):
-    """Whole trainings of the arms that go on."""
+    """Whole trainings of the variants that go on."""
 
-    keep: PositiveInt | None = Field(description="arms besides the control; null: all, as without short trainings")
+    keep: PositiveInt | None = Field(description="variants besides the control; null: all, as without short trainings")
     seeds: tuple[Seed, ...] = Field(min_length=1)
     lower_rate: bool = Field(
-        default=False, description="train each arm at the next lower rate too: best rates fall with the length"
+        default=False, description="train each variant at the next lower rate too: best rates fall with the length"
     )
 
 
 class Finals(Strict):
-    """Further whole trainings of few arms."""
+    """Further whole trainings of few variants."""
 
-    keep: PositiveInt = Field(description="arms besides the control")
+    keep: PositiveInt = Field(description="variants besides the control")
     seeds: tuple[Seed, ...] = Field(min_length=1)
 
 
@@ -113,16 +113,18 @@ class Fresh(Strict):
 
 
 class Race(Strict):
-    """Arms race from fresh weights; every rung holds fewer of them."""
+    """Variants race from fresh weights; every rung holds fewer of them."""
 
-    recipe: Recipe = Field(description="what arms change; its images are those of a whole training")
-    control: Name = Field(description="the arm that the winner is compared with")
+    recipe: Recipe = Field(description="what variants change; its images are those of a whole training")
+    control: Name = Field(description="the variant that the winner is compared with")
     arms: dict[Name, Arm] = Field(min_length=2)
-    rates: tuple[PositiveFloat, ...] = Field(min_length=1, description="factors of each arm's own learning rate")
+    rates: tuple[PositiveFloat, ...] = Field(min_length=1, description="factors of each variant's own learning rate")
     endpoint: dict[Literal["fid"], PositiveFloat] = Field(
         min_length=1, description="δ: the difference of ln(FID) below which two recipes are the same"
     )
-    slots: MeasuredSlots | None = Field(default=None, description="for arms of density `slots`; null: there are none")
+    slots: MeasuredSlots | None = Field(
+        default=None, description="for variants of density `slots`; null: there are none"
+    )
     samplings: dict[Name, Sampling] = Field(
         min_length=1, description="the first one judges all rungs; then the best of them is chosen, without training"
     )
@@ -132,12 +134,12 @@ class Race(Strict):
     confirm: Fresh
 
     def recipe_of(self, arm: str) -> Recipe:
-        """The recipe of an arm at its own learning rate."""
+        """The recipe of a variant at its own learning rate."""
         return self.arms[arm].of(self.recipe)
 
     @property
     def over_slots(self) -> list[str]:
-        """Arms that draw from slots of the control's profile."""
+        """Variants that draw from slots of the control's profile."""
         return [name for name in self.arms if draws_from_slots(self.recipe_of(name))]
 
     @property
@@ -149,7 +151,7 @@ class Race(Strict):
         """Raise ValueError where a race cannot be run with the other sections of its file."""
         timesteps = schedule.timesteps
         if pretrained is not None:
-            raise ValueError(f"network.pretrained: '{pretrained}'; arms of a race begin with fresh weights: null")
+            raise ValueError(f"network.pretrained: '{pretrained}'; variants of a race begin with fresh weights: null")
         if self.short is not None and isinstance(training.average, ExponentialAverage):
             raise ValueError(f"training.average: {FIXED_HORIZON}")
         if self.slots is not None and self.slots.count > timesteps:
@@ -174,7 +176,7 @@ class Race(Strict):
     def control_is_an_arm(self) -> Self:
         """The control is trained too."""
         if self.control not in self.arms:
-            raise ValueError(f"control: '{self.control}' is no arm; there is: {', '.join(self.arms)}")
+            raise ValueError(f"control: '{self.control}' is no variant; there is: {', '.join(self.arms)}")
         return self
 
     @model_validator(mode="after")
@@ -195,7 +197,7 @@ class Race(Strict):
 
     @model_validator(mode="after")
     def rungs_narrow(self) -> Self:
-        """A rung holds no more arms than the one before."""
+        """A rung holds no more variants than the one before."""
         others = len(self.arms) - 1
         if self.short is None and self.whole.keep is not None:
             raise ValueError(f"whole.keep: {self.whole.keep} without short trainings that could choose; allowed: null")
@@ -203,14 +205,16 @@ class Race(Strict):
             raise ValueError("whole.lower_rate: true without short trainings; all rates are trained anyway: false")
         seated = others if self.whole.keep is None else self.whole.keep
         if seated > others:
-            raise ValueError(f"whole.keep: {seated} arms besides the control; there are {others}")
+            raise ValueError(f"whole.keep: {seated} variants besides the control; there are {others}")
         if self.finals is not None and self.finals.keep > seated:
-            raise ValueError(f"finals.keep: {self.finals.keep} arms besides the control; whole trainings keep {seated}")
+            raise ValueError(
+                f"finals.keep: {self.finals.keep} variants besides the control; whole trainings keep {seated}"
+            )
         return self
 
     @model_validator(mode="after")
     def arms_are_recipes(self) -> Self:
-        """Arms fit together, see equally many images, and end their trainings."""
+        """Variants fit together, see equally many images, and end their trainings."""
         for name in self.arms:
             try:
                 recipe = self.recipe_of(name)
@@ -220,10 +224,10 @@ class Race(Strict):
         return self
 
     def check_arm(self, name: str, recipe: Recipe) -> None:
-        """Raise ValueError where an arm cannot be compared with the others."""
+        """Raise ValueError where a variant cannot be compared with the others."""
         if recipe.images != self.recipe.images:
             raise ValueError(
-                f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, since arms see equally many"
+                f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, since variants see equally many"
             )
         if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
             raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")

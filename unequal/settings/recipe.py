@@ -14,7 +14,7 @@ from unequal.settings.training import Average
 from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.partition import FOLDS, Affinity, GradientClusterMetric, Partition, clusters_by_any
 
-#: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
+#: Placeholder of SGD for AdamW's coefficient of the second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
 
 

@@ -16,7 +16,7 @@ from unequal.errors import UserError
 
 #: 63 bits, as many as generators are seeded with.
 LARGEST_SEED = 2**63 - 1
-#: Of draws.
+#: Seed of draws.
 Seed = Annotated[int, Field(ge=0, lt=LARGEST_SEED + 1)]
 #: Images that a training sees.
 Budget = Annotated[int, Field(gt=0, le=10**12)]
@@ -28,7 +28,7 @@ DrawCount = Annotated[int, Field(gt=0, le=10**6)]
 Width = Annotated[int, Field(gt=0, le=2**16)]
 #: Layers of a kind.
 Depth = Annotated[int, Field(gt=0, le=100)]
-#: Of the times of a flow, or of a density: k, which divides the SNR by k²; beyond, all timesteps would be the same.
+#: Shift k of the times of a flow, or of a density, which divides the SNR by k²; beyond, all timesteps would be equal.
 Shift = Annotated[float, Field(ge=1e-3, le=1e3)]
 #: Steps between two events.
 Interval = Annotated[int, Field(gt=0, le=10**9)]
@@ -63,7 +63,7 @@ def fitting(pattern: str, refusal: str) -> tuple[AfterValidator, WithJsonSchema]
 
 
 NAMES = "small letters, digits and _, a letter first, at most 48"
-#: Of a recipe, a model or a way of pruning.
+#: Name of a recipe, a model or a way of pruning.
 Name = Annotated[str, *fitting(NAME, f"no name; allowed: {NAMES}")]
 
 

@@ -8,7 +8,7 @@ from scipy.special import stdtr, stdtrit
 
 from unequal.statistics.estimates import Estimate
 
-NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable here", "the same", "better", "worse", "undecided"
+NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable", "the same", "better", "worse", "undecided"
 #: A family of comparisons claims something that is not there in at most so large a share of studies.
 LEVEL = 0.05
 
@@ -18,7 +18,7 @@ class Verdict:
     """Verdict on one planned comparison; endpoints are such that less is better.
 
     Attributes:
-        word: `not testable here`, `the same` (within δ), `better`, `worse` or `undecided`.
+        word: `not testable`, `the same` (within δ), `better`, `worse` or `undecided`.
         change: relative difference of the endpoint, e^d − 1.
         low, high: its 95 % interval, for this comparison alone.
         p_difference: Holm's p for "they differ".
@@ -38,7 +38,7 @@ def judge(
 ) -> list[Verdict]:
     """Judge all planned comparisons of a study together.
 
-    Verdicts are tried in this order: *not testable here* where the study cannot detect the needed effect and the
+    Verdicts are tried in this order: *not testable* where the study cannot detect the needed effect and the
     difference is smaller than what it detects; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better*
     or *worse* where d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons.
 

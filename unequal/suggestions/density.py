@@ -48,7 +48,7 @@ def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray, s
 
 #: Takes the place of probabilities that are too small for a double.
 TINY = 1e-300
-#: Of a logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
+#: Largest logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
 WIDEST = 12.0
 #: Length of a step of numerical derivatives.
 NUDGE = 1e-2

@@ -21,7 +21,7 @@ from unequal.timesteps.boundary import Boundary
 
 FACTS = Path(__file__).with_name("script_flags.json")
 Trainer = Literal["diffusers", "kohya"]
-#: What the scripts predict, for flows and for schedules that preserve variance.
+#: Predictions of the scripts, for schedules that preserve variance and for flows.
 PREDICTED = {True: ("epsilon", "v_prediction"), False: ("velocity",)}
 #: A flag's type in the facts → those of its values.
 KINDS: dict[str, tuple[type, ...]] = {"switch": (type(None),), "int": (int,), "float": (int, float), "str": (str,)}

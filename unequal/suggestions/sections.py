@@ -15,7 +15,7 @@ from unequal.timesteps.partition import Partition
 
 #: Total variation from which on a named density is reported as far.
 FAR = 0.1
-#: What halves are halves over, in words.
+#: Variable that a boundary halves the loss over, in words.
 HALVES = {"timesteps": "timesteps", "log_snr": "log-SNR"}
 DB_PER_NAT = 10 / math.log(10)
 

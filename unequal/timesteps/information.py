@@ -68,7 +68,7 @@ class InfoNoiseSampler(TimestepSampler):
         self.log_snr, self.means, self.warmup_images = log_snr, BinLosses(bins, half_life), warmup_images
         self.uniform_share, self.onset = uniform_share, onset
         self.target = self.density
-        #: What a squared error of ε counts in the losses that are trained on, [T].
+        #: Weight of a squared error of ε in the training losses, [T].
         self.weights = np.ones(len(log_snr))
 
     def set_loss_weights(self, weights: np.ndarray) -> None:

@@ -244,11 +244,11 @@ def check_losses(profile: np.ndarray) -> None:
         raise UserError(f"the loss profile holds {float(profile[t])} at t = {t}; losses are finite and not negative")
 
 
-#: What timesteps of a cluster share, where nothing has been measured.
+#: Metric of clusters of timesteps, without a measurement.
 ClusterMetric = Literal["timestep", "log_snr"]
 #: And where gradients have been.
 GradientClusterMetric = Literal["timestep", "log_snr", "gradients"]
-#: Of the images behind a mean gradient: products of different ones are free of the bias that noise gives to lengths.
+#: Parts of the images of a mean gradient: products of different parts are free of the bias that noise gives to lengths.
 FOLDS = 4
 
 

@@ -24,7 +24,7 @@ from unequal.training.objectives import Losses
 #: Products GGᵀ of gradients [K, K] in float64, and a generator of whatever is drawn → their coefficients [K].
 Combine = Callable[[Tensor, np.random.Generator], Tensor]
 
-#: Of the product of a unit gradient with itself: added, so that clusters in full conflict have a bargain too, to stay.
+#: Share of a unit gradient's squared norm, added so that clusters in full conflict have a bargain too: no step.
 RIDGE = 1e-8
 #: Newton's steps of a bargain. Gradients of 20 clusters that share a direction or oppose it take up to 24, two exactly
 #: opposed ones 36.

@@ -28,7 +28,7 @@ from unequal.training.objectives import Losses, Objective, RunningMeans, Wrapped
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
-#: What is summed over images, and the number of columns that it takes.
+#: Sums over images, and their numbers of columns.
 WIDTHS = {"images": 1, "wins": len(HEADS), "losses": len(HEADS), "errors": len(HEADS), "least_errors": 1}
 
 

@@ -14,7 +14,7 @@ from studies.few_steps.params import Sweep
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.confirmation import once_more
 from unequal.comparison.figures import WIDTH
-from unequal.comparison.tables import FINDING_COLUMNS, cells
+from unequal.comparison.tables import FINDING_COLUMNS, verdict_cells
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, RED, SOFT, log_scale
 from unequal.report.formatting import label, mean_and_sd, percent
@@ -136,7 +136,7 @@ def tables(scores: Scores) -> list[Table]:
         "one timestep have left fewer than were asked for."
     )
     fresh = [
-        (f"{calls} calls: {label(scores.first(calls))}", *cells(scores.confirmed(calls), sweep.delta))
+        (f"{calls} calls: {label(scores.first(calls))}", *verdict_cells(scores.confirmed(calls), sweep.delta))
         for calls in sweep.calls
     ]
     of_fresh = (
@@ -149,7 +149,7 @@ def tables(scores: Scores) -> list[Table]:
         Table("What came first, on fresh bases", columns, fresh, of_fresh),
     ]
     for calls in sweep.calls:
-        *rows, again = [(label(way), *cells(one, sweep.delta)) for way, one in scores.family(calls).items()]
+        *rows, again = [(label(way), *verdict_cells(one, sweep.delta)) for way, one in scores.family(calls).items()]
         note = f"δ = {percent(sweep.delta)}. {NOTE}"
         found.append(Table(f"{calls} calls, against {control}", columns, rows, note, [again]))
     return found

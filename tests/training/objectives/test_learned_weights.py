@@ -56,7 +56,7 @@ def wrong_by(batch: Batch, losses: list[float]) -> NetworkFunction:
 
 
 def gradient(objective: Objective, batch: Batch) -> Tensor:
-    """Of a network that is wrong by 0.3 everywhere, at its output: without a weight 2 · 0.3/16."""
+    """Gradient at the output of a network that is wrong by 0.3 everywhere: without a weight 2 · 0.3/16."""
     output = (batch.epsilon + 0.3).requires_grad_()
     objective(lambda sample, timestep: SimpleNamespace(sample=output), batch).weighted.sum().backward()
     assert output.grad is not None

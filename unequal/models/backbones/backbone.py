@@ -83,7 +83,7 @@ class Backbone(ABC):
         raise Unexportable(f"a network of kind {self.kind}")
 
 
-#: Those from outside the library.
+#: Backbones from outside the library.
 _registered: dict[str, Backbone] = {}
 
 

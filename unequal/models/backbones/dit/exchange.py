@@ -26,7 +26,7 @@ from unequal.settings.condition import DroppedLabels
 from unequal.settings.network import DiT
 from unequal.settings.schedule import FlowSchedule
 
-#: What each code's networks answer, and on which schedule, by its published training.
+#: Prediction and schedule of each code's networks, by its published training.
 PREDICTIONS, SCHEDULES = {"dit": "epsilon", "sit": "velocity"}, {"dit": "linear", "sit": "flow"}
 #: DiT's and SiT's number of timesteps.
 TIMESTEPS = 1000

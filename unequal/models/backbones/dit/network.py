@@ -28,7 +28,7 @@ FREQUENCIES = 256
 MLP_RATIO = 4
 #: Shift, scale and gate of the attention, and of the MLP.
 MODULATIONS = 6
-#: Of the weights that embed timestep and label.
+#: Initial deviation of the weights that embed timestep and label.
 EMBEDDING_STD = 0.02
 NORM_EPS = 1e-6
 

@@ -17,7 +17,7 @@ from unequal.models.backbones.unet2d.backbone import UNet2DModel, give_heads
 from unequal.models.weights import State, check_shapes, read_state
 from unequal.settings.network import OpenAIFlags
 
-#: Of every GroupNorm.
+#: Groups of every GroupNorm.
 NORM_GROUPS = 32
 #: A residual block's and an attention's layers, by their names there and here.
 RESIDUAL = {
