@@ -29,10 +29,10 @@ from unequal.settings.network import DiT
 from unequal.settings.params import Params
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.samplers import TimestepSampler, uniform
+from unequal.training.accelerator import flops_per_image, peak_flops
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.train import single_head, surgery_of
-from unequal.training.utilisation import flops_per_image, peak_flops
 from unequal.workspace import memory_format
 
 #: Images that batches are taken from: more only take up memory.

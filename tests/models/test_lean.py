@@ -1,4 +1,4 @@
-"""One network out of diffusers, and scores, import no other networks, which are there for whoever asks."""
+"""Imports stay few: one network of diffusers imports no others, which are there for whoever asks for them."""
 
 import subprocess
 import sys
@@ -37,9 +37,19 @@ boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0
 assert torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
 """
 
+TRAINING = """
+import sys
+
+import stages.train_base
+
+files = {name for name, one in sys.modules.items() if not hasattr(one, "__path__")}
+ours = sorted(name for name in files if name.startswith("unequal."))
+assert len(ours) <= 60, ours
+"""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [pytest.param(NETWORKS, marks=pytest.mark.thorough), SCORES])
+@pytest.mark.parametrize("program", [pytest.param(NETWORKS, marks=pytest.mark.thorough), SCORES, TRAINING])
 def test_what_was_not_imported_is_there_when_it_is_asked_for(program):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -15,7 +15,7 @@ from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.pipeline.program import errors_reported
 from unequal.saved import Saved
-from unequal.training import checkpoint, stop_sync
+from unequal.training import accelerator, checkpoint
 from unequal.training.batches import Batch
 from unequal.training.objectives import Losses
 
@@ -44,6 +44,6 @@ def write_slowly(path: Path, state: Saved) -> None:
 if __name__ == "__main__":
     checkpoint.write_checkpoint = write_slowly
     # However slow the machine is, they talk after steps 1, 11, 21 …
-    stop_sync.SECONDS_BETWEEN = 1000.0
+    accelerator.SECONDS_BETWEEN = 1000.0
     with errors_reported("training"):
         trainer_of(Path(sys.argv[1]), int(sys.argv[3]), Telling).run()

@@ -10,8 +10,8 @@ from train_in_processes import train
 
 from unequal import processes
 from unequal.environment import drop_variables
-from unequal.training import stop_sync
-from unequal.training.stop_sync import StopSync
+from unequal.training import accelerator
+from unequal.training.accelerator import StopSync
 
 #: Variables of Accelerate, of torchrun and training operators, of MPI, of NVIDIA's libraries.
 LEFT = {
@@ -75,7 +75,7 @@ class Two:
 def test_after_slow_steps_processes_exchange_every_time(seconds, exchanges, monkeypatch):
     both: Any = Two()
     now = [0.0]
-    monkeypatch.setattr(stop_sync.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(accelerator.time, "monotonic", lambda: now[0])
     of_both = StopSync(both, 100)
     for step in range(101, 141):
         now[0] += seconds

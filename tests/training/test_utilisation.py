@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from unequal.models.backbones.backbone import count_cost
-from unequal.training import utilisation
-from unequal.training.utilisation import peak_flops, utilisation_of
+from unequal.training import accelerator
+from unequal.training.accelerator import peak_flops, utilisation_of
 
 GPU = torch.device("cuda")
 
@@ -33,6 +33,6 @@ def test_a_card_is_known_by_its_name(monkeypatch, name, peak):
 def test_two_devices_that_train_a_layer(tiny_net, monkeypatch):
     """A step is three forward passes, and a multiply–accumulate two operations."""
     net = tiny_net()
-    monkeypatch.setattr(utilisation, "peak_flops", lambda device: 1e12)
+    monkeypatch.setattr(accelerator, "peak_flops", lambda device: 1e12)
     expected = 3 * 2 * count_cost(net).macs_with_attention / 2e12
     assert utilisation_of(net, GPU, 2) == pytest.approx(expected)

@@ -1,8 +1,15 @@
-"""The accelerator of a training: its device, its precision, and how its processes exchange gradients.
+"""The accelerator of a training: its device, its precision, how its processes exchange gradients and when they stop.
 
 Processes average gradients in buckets while the backward pass goes on. The buckets are the gradients' own memory, and
 their order is settled at the first step where each step has one backward pass.
+
+Model FLOPs utilisation (2204.02311) is the operations that a network needs a second, over what its GPU could do. The
+peak is the published rate of dense matrix products in bf16, whatever precision a training has: figures of all trainings
+on a card then compare, with published ones too.
 """
+
+import time
+from collections.abc import Callable
 
 import torch
 from accelerate import Accelerator
@@ -13,8 +20,30 @@ from torch import nn
 from unequal import processes
 from unequal.environment import drop_variables
 from unequal.errors import UserError
+from unequal.models.backbones.backbone import count_cost, training_flops
 from unequal.settings.training import Runtime, Training
 from unequal.workspace import chosen_precision, is_compiled
+
+#: Most steps, and about the most seconds, between two exchanges. A cluster may kill 30 s after it has asked to stop,
+#: and the state has to be saved by then.
+STEPS_BETWEEN, SECONDS_BETWEEN = 10, 1.0
+#: Part of the name that CUDA gives a card → bf16 operations a second without sparsity, by NVIDIA's data sheets, where
+#: they often stand with sparsity, twice as high. The first part that fits counts.
+PEAKS = {
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "A10G": 70e12,
+    "A10": 125e12,
+    "A40": 150e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
 
 
 def accelerator_of(device: torch.device, training: Training, runtime: Runtime, passes: int) -> Accelerator:
@@ -64,3 +93,48 @@ def forward_of(
     graphs = compiled and runtime.cuda_graphs and alone and on_gpu
     mode = "reduce-overhead" if graphs else None
     return accelerator.prepare(torch.compile(net, mode=mode) if compiled else net), graphs
+
+
+class StopSync:
+    """Agreement of all processes of a training on when to stop: a signal may reach one of them alone, or earlier.
+
+    Attributes:
+        last, at: the step, and the moment, of the last exchange.
+        next: the step after which they exchange again, the same in all of them.
+    """
+
+    def __init__(self, accelerator: Accelerator, step: int) -> None:
+        self.accelerator, self.last, self.at, self.next = accelerator, step, time.monotonic(), step + 1
+
+    def stops(self, step: int, asked: Callable[[], bool]) -> bool:
+        """Whether to stop after this step; `asked` says whether this process was asked to."""
+        if self.accelerator.num_processes == 1:
+            return asked()
+        if step < self.next:
+            return False
+        seconds = (time.monotonic() - self.at) / (step - self.last)
+        ours = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
+        asking, seconds = self.accelerator.reduce(ours).tolist()
+        # The mean over processes, so that all compute the same number of steps.
+        between = int(SECONDS_BETWEEN * self.accelerator.num_processes / max(seconds, 1e-9))
+        self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS_BETWEEN)
+        return asking > 0
+
+
+def peak_flops(device: torch.device) -> float | None:
+    """Return a GPU's peak in operations a second; None for a CPU, and for a card that is not in the table."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for part, peak in PEAKS.items() if part in name), None)
+
+
+def flops_per_image(net: nn.Module) -> int:
+    """Count the operations of training with one image, attention included; a multiply and an add are two."""
+    return 2 * training_flops(count_cost(net).macs_with_attention, 1)
+
+
+def utilisation_of(net: nn.Module, device: torch.device, devices: int = 1) -> float | None:
+    """Return the share of a number of devices' peak that an image a second uses; None where the peak is unknown."""
+    peak = peak_flops(device)
+    return None if peak is None else flops_per_image(net) / (peak * devices)

@@ -27,7 +27,7 @@ from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.saved import Saved, digest_of, saved_or_none
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
-from unequal.training.accelerator import accelerator_of, forward_of
+from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
@@ -55,8 +55,6 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
-from unequal.training.stop_sync import StopSync
-from unequal.training.utilisation import utilisation_of
 from unequal.workspace import memory_format
 
 if TYPE_CHECKING:
