@@ -16,8 +16,8 @@ CAPTIONS = {
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
         "Grey lines: the training losses of the other models. Optimal denoiser: the least loss that any network can "
         "reach on the training images, by memorizing them; for held-out images it is no bound, and near the data it "
-        "falls below the picture. Shaded and numbered: slots, ranges of timesteps with equal sums of the base's "
-        "training loss.",
+        "is too close to 0 to be measured. Shaded and numbered: slots, ranges of timesteps with equal sums of the "
+        "base's training loss.",
     ),
     "loss_changes": (
         "What further training changed",

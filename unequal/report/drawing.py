@@ -121,12 +121,15 @@ def binned(losses: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, LossPro
 
 
 def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> None:
-    """Draw a loss over timesteps, with a band of ± 1 standard error."""
+    """Draw a loss over timesteps, with a band of ± 1 standard error; bins within two of them from 0 are left out."""
     x, profile = binned(losses, log_bins(len(losses)))
-    axes.plot(x, profile.mean, **style)
+    known = profile.mean > 2 * profile.stderr
+    axes.plot(x, np.where(known, profile.mean, np.nan), **style)
     if band:
         low, high = profile.mean - profile.stderr, profile.mean + profile.stderr
-        axes.fill_between(x, np.maximum(low, profile.mean / 10), high, color=style["color"], alpha=0.2, linewidth=0)
+        axes.fill_between(
+            x, np.maximum(low, profile.mean / 10), high, where=known, color=style["color"], alpha=0.2, linewidth=0
+        )
 
 
 def log_edges(one: TimestepRange) -> tuple[float, float]:
