@@ -13,7 +13,7 @@ from small_trainer import LEARNING, SCHEDULE, Changed, broken_at, lines, same_we
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost
 from unequal.timesteps.partition import Partition
-from unequal.training import utilisation
+from unequal.training import accelerator
 from unequal.training.checkpoint import LOG, read_checkpoint
 from unequal.training.gradient_surgery import Surgery, bargained, projected
 from unequal.training.loop import CHECKPOINT
@@ -96,7 +96,7 @@ def test_the_log(build, tmp_path):
 
 def test_the_log_shows_the_share_of_a_known_peak(build, tmp_path, monkeypatch):
     build("unknown").run()
-    monkeypatch.setattr(utilisation, "peak_flops", lambda device: 1e12)
+    monkeypatch.setattr(accelerator, "peak_flops", lambda device: 1e12)
     trainer = build("known")
     trainer.run()
     assert "mfu" not in lines(tmp_path / "unknown")[-1]

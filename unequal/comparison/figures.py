@@ -76,8 +76,8 @@ def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Dra
 
 def samples(results: ComparisonResults, folder: Path) -> Drawing:
     """Samples of every variant in the first block, from `<folder>/<variant>/block_<seed>.npy`."""
-    first = results.plan.seeds[0]
-    rows = {label(arm): np.load(folder / f"{arm}/block_{first}.npy") for arm in results.plan.arms.all}
+    first, arms = results.plan.seeds[0], results.plan.arms.all
+    rows = {label(arm): np.load(folder / f"{arm}/block_{first}.npy", allow_pickle=False) for arm in arms}
     return Drawing(
         "samples",
         grid_size(len(rows)),
