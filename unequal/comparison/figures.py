@@ -39,7 +39,7 @@ from unequal.report.page import Drawing
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
 #: Inches of a row of a comparison, and of what stands around a panel.
 ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
-#: Of the highest to the lowest training cost, from which on a picture of costs says something.
+#: Ratio of the highest to the lowest training cost from which a picture of costs is drawn.
 LEAST_RATIO = 1.01
 
 
