@@ -48,6 +48,11 @@ def check(params_file: Path) -> None:
 @click.option("--gpu", is_flag=True, help="Choose a network for one GPU; without, one for a trial on a CPU.")
 @click.option("--flow", is_flag=True, help="Rectified flow that predicts the velocity; without, DDPM's noise.")
 @click.option(
+    "--prediction",
+    type=click.Choice(["epsilon", "v_prediction", "sample"]),
+    help="Without --flow.  [default: epsilon]",
+)
+@click.option(
     "--method",
     type=click.Choice(["uniform", "min_snr", "logit_normal"]),
     help="Timesteps and loss weight.  [default: min_snr with --flow, else uniform]",
@@ -119,19 +124,19 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 
 
 @click.command()
-@click.argument("model", default="best")
+@click.argument("model", default="best", metavar="[MODEL]")
 @click.option("--count", type=click.IntRange(1), default=64, show_default=True, help="Number of pictures.")
 @click.option("--out", type=FILE, default="samples", show_default=True, help="A new folder for the PNG files.")
 @click.option("--grid", is_flag=True, help="One picture of all in place of one each.")
 @click.option("--steps", type=click.IntRange(1), help="Of sampling.  [default: sampling.steps]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
 @click.option("--label", type=click.IntRange(0), help="Class of all pictures, for a class-conditional model.")
-@click.option("--interpolate", type=click.IntRange(0), help="Lead the first picture of --seed to that of this seed.")
+@click.option("--interpolate", type=click.IntRange(0), help="Another seed: show the way from --seed to it.")
 @click.option("--params", default="params.yaml", show_default=True, type=FILE)
 def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
-    """Sample pictures of MODEL: `best` by FID, the name of a model or set of experts, or a folder.
+    """Sample pictures of MODEL: the name of a model or set of experts, or a folder; default: `best`, by FID.
 
-    For equal seeds and steps these are the pictures that the pipeline's FID is computed from.
+    With --interpolate the --count pictures lead from the first noise of --seed to the first of the other seed. For equal seeds and steps these are the pictures that the pipeline's FID is computed from.
     """
     from unequal.cli.sample import PictureRequest, write_pictures
 

@@ -52,15 +52,21 @@ def as_flow(text: str) -> str:
     The control of the experts, `longer`, has the images of both together.
     """
     start, end = recipes_of(text)
-    recipes = text[start:end].replace("prediction: epsilon", "prediction: velocity")
+    recipes = text[start:end]
     expert = int(re.findall(r"^  expert:.*\n    images: (\d+)", recipes, re.MULTILINE)[0])
     recipes = re.sub(
         r"(^  (?:longer|stratified):.*\n    images: )\d+", rf"\g<1>{2 * expert}", recipes, flags=re.MULTILINE
     )
-    text = text[:start] + recipes + text[end:]
+    text = predicting(text[:start] + recipes + text[end:], "velocity")
     for section, key, value in (("schedule", "name", "flow"), ("groups", "ids", [0, 1]), ("groups", "kind", "snr")):
         text = replaced(text, section, key, value)
     return text
+
+
+def predicting(text: str, prediction: str) -> str:
+    """A preset whose models predict something else than the noise; that of three heads stays as it is."""
+    start, end = recipes_of(text)
+    return text[:start] + text[start:end].replace("prediction: epsilon", f"prediction: {prediction}") + text[end:]
 
 
 def by_method(text: str, method: Method) -> str:

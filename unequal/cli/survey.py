@@ -101,6 +101,12 @@ class Survey:
         """Whether all images are squares of that size."""
         return bool((self.sizes == size).all())
 
+    def fitted(self, size: int) -> str:
+        """What is done to the images to bring them to that size."""
+        if self.fits(size):
+            return "as they are"
+        return "resized" if bool((self.sizes[:, 0] == self.sizes[:, 1]).all()) else "cropped to squares and resized"
+
     def summary(self) -> str:
         """A line on count, sizes, kinds and labels."""
         (low_w, low_h), (high_w, high_h) = self.sizes.min(0), self.sizes.max(0)
