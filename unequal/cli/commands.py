@@ -81,7 +81,7 @@ def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
 
     Network, batches and data stay, so that what would fail later fails now. The file is not changed.
     """
-    say(f"{params_file}: measures how fast this machine is, to choose budgets …")
+    say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.cli.trial import try_out as run_trial
 
     run_trial(params_file, minutes, cores or len(os.sched_getaffinity(0)))

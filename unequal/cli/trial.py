@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from unequal.cli.machine import busy
 from unequal.comparison.run import make_project, run_engine
 from unequal.errors import UserError, say
 from unequal.files import write_bytes
@@ -52,6 +53,7 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     if "comparison" in read_yaml(file):
         raise UserError(f"{file}: settings of a comparison; its own trial is `unequal compare FOLDER --pilot`")
     check_params(file)
+    say(f"{file}: measures how fast this machine is, to choose budgets …")
     folder = TRIALS / file.stem
     seconds, document = fitted(read_yaml(file), file, 60 * minutes)
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,9 +66,10 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     make_project(folder)
     base = document["recipes"]["base"]["images"]
     expected = f"about {duration(seconds)}"
+    say(*busy(read(document, file)))
     if seconds > 60 * minutes:
         say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g} min; Ctrl-C ends it")
-    say(f"{folder}: all stages, the base on {base:,} images; {expected}")
+    say(f"{folder}: all stages, the base on {base:,} images; {expected}, one stage after another")
     log = folder / "logs" / "engine.log"
     say(f"A line a stage as it ends; all that the engine says: {log}")
     start = time.monotonic()

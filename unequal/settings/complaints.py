@@ -110,7 +110,8 @@ def complaints(error: ValidationError, model: type[BaseModel], values: Any, keys
     lines = []
     for place, some in by_place.items():
         said = sentence(some, sections.get(place, []), meant.get(place))
-        lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}: {said}" if place else said)
+        between = "." if said.partition(": ")[0].partition(".")[0] in keys_of(some[0].value) else ": "
+        lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}{between}{said}" if place else said)
     return lines
 
 
@@ -147,6 +148,11 @@ def sentence(some: Sequence[Complaint], sections: Sequence[type[BaseModel]], mea
             allowed = dict.fromkeys(one.allowed for one in (some[-1:] if first.kind == WITHOUT_ITEM else some))
             return "; ".join(filter(None, [shown, f"allowed: {' or '.join(allowed)}"]))
     return ": ".join(filter(None, [shown, first.message]))
+
+
+def keys_of(value: Any) -> set[str]:
+    """The keys of a section, whose own checks name one first; none of another value."""
+    return set(value) if isinstance(value, dict) else set()
 
 
 def names_of(sections: Sequence[type[BaseModel]]) -> list[str]:
