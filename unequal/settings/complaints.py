@@ -9,8 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name", "density")
-#: Kinds of errors: an unknown key, a section without the key that chooses its kind, a list of fixed length cut short.
-UNKNOWN, WITHOUT_KIND, WITHOUT_ITEM = "extra_forbidden", "union_tag_not_found", "missing_item"
+#: Kinds of errors: an unknown key, a section without the key that chooses its kind, a list of fixed length cut short,
+#: and what a model's own check refuses.
+UNKNOWN, WITHOUT_KIND, WITHOUT_ITEM, OWN = "extra_forbidden", "union_tag_not_found", "missing_item", "value_error"
 #: Kind of an error → what is allowed in the place of the value; pydantic's bounds fill the braces.
 ALLOWED = {
     "int_type": "a whole number",
@@ -110,7 +111,9 @@ def complaints(error: ValidationError, model: type[BaseModel], values: Any, keys
     lines = []
     for place, some in by_place.items():
         said = sentence(some, sections.get(place, []), meant.get(place))
-        between = "." if said.partition(": ")[0].partition(".")[0] in keys_of(some[0].value) else ": "
+        own = some[0].kind == OWN and isinstance(some[0].value, dict)  # a section's check, which names a key first
+        below = names_of(sections_at(model, place, values)) if own else []
+        between = "." if said.partition(": ")[0].partition(".")[0] in below else ": "
         lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}{between}{said}" if place else said)
     return lines
 
@@ -148,11 +151,6 @@ def sentence(some: Sequence[Complaint], sections: Sequence[type[BaseModel]], mea
             allowed = dict.fromkeys(one.allowed for one in (some[-1:] if first.kind == WITHOUT_ITEM else some))
             return "; ".join(filter(None, [shown, f"allowed: {' or '.join(allowed)}"]))
     return ": ".join(filter(None, [shown, first.message]))
-
-
-def keys_of(value: Any) -> set[str]:
-    """The keys of a section, whose own checks name one first; none of another value."""
-    return set(value) if isinstance(value, dict) else set()
 
 
 def names_of(sections: Sequence[type[BaseModel]]) -> list[str]:
