@@ -44,6 +44,8 @@ GRAPHS = dict.fromkeys([GRAPH, ASKED])
 if workflow.is_main_process:
     from unequal.pipeline.params_files import read_params
 
+    if not workflow.output_settings.dryrun:
+        print("Progress of each stage, a line every 30 s: tail -f logs/*.log", file=sys.stderr)
     try:
         read_params()
         write_fingerprints(GRAPH, Path(workflow.basedir))
@@ -80,7 +82,6 @@ if workflow.is_main_process:
 
 
 onstart:
-    print(f"Progress of each stage, a line every 30 s: tail -f {os.path.relpath('logs')}/*.log", file=sys.stderr)
     # Forced stages are computed again.
     forced = workflow.dag_settings
     if forced.forceall or forced.forcetargets or forced.forcerun:
