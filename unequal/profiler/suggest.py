@@ -75,7 +75,7 @@ class LoadedProfile:
         return (
             f"{self.file}: {one.model} ({one.family}) predicts {one.prediction}; losses of {split} images at "
             f"{len(one.timesteps)} of {one.noise_schedule.timesteps} timesteps, {one.draws} draws at each, standard "
-            f"errors up to {error:.1%}."
+            f"errors up to {error:.1%}. In brackets: 95 % intervals by these errors."
         )
 
     def write(self, found: Suggestions, path: Path) -> None:

@@ -1,8 +1,9 @@
 """Each suggestion for people: its figures in rows, the measured reason and the caveat, a sentence each."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from textwrap import fill
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from unequal.diffusion.spacing import profile, rescaled_profile
 from unequal.suggestions.density import Nearest
 from unequal.suggestions.intervals import Interval, shown, withheld
-from unequal.suggestions.suggestions import LOSSES, Suggestions
+from unequal.suggestions.suggestions import BORDER, LOSSES, MOMENT, RATIO, Suggestions, argument, start_of, step_of
 from unequal.timesteps.partition import Partition
 
 #: Total variation from which on a named density is reported as far.
@@ -29,14 +30,12 @@ class Section:
         rows: cells of a table, the first row its heads.
         reason: what was measured.
         caveat: what that does not say.
-        intervals: of its numbers, a sentence; empty where errors are unknown.
     """
 
     title: str
     rows: list[tuple[str, ...]]
     reason: str
     caveat: str
-    intervals: str = ""
 
 
 #: Keys of the sections, in their order.
@@ -44,18 +43,16 @@ PARTS = ("slots", "density", "gamma", "boundary", "steps")
 
 
 def sections(found: Suggestions) -> list[Section]:
-    """All of them, with intervals; what the errors of the losses do not carry is withheld."""
+    """All of them; what the errors of the losses do not carry is withheld."""
     all_of_them = [slots(found), density(found), gamma(found), border(found), steps(found)]
     return [judged(section, found.intervals, part) for section, part in zip(all_of_them, PARTS, strict=True)]
 
 
 def judged(section: Section, intervals: Mapping[str, Sequence[Interval]], part: str) -> Section:
-    """A section with the intervals of its numbers, and without its rows where one is too wide."""
-    numbers = "; ".join(map(str, intervals.get(part, ())))
-    if not numbers:
-        return section
+    """A section, without its rows where the interval of one of its numbers is too wide."""
     if not withheld(intervals, part):
-        return replace(section, intervals=f"95 % by the errors of the losses: {numbers}")
+        return section
+    numbers = "; ".join(map(str, intervals[part]))
     title, reason = section.title.partition(":")[0], f"the errors of the losses leave too much open: {numbers}."
     return Section(f"{title}: withheld", [], reason, "More draws a timestep (--draws) narrow these intervals.")
 
@@ -67,13 +64,19 @@ def slots(found: Suggestions) -> Section:
     snr = found.measured.schedule.snr_db.numpy()
     shares = found.slots.shares_of(losses)
     rows = [
-        (str(number), f"{one.first} … {one.last}", f"{snr[one.first]:.1f} … {snr[one.last]:.1f}", f"{share:.1%}")
+        (
+            str(number),
+            f"{one.first}{found.between('slots', start_of(number))}",
+            str(one.last),
+            f"{snr[one.first]:.1f} … {snr[one.last]:.1f}",
+            f"{share:.1%}",
+        )
         for number, (one, share) in enumerate(zip(found.slots, shares, strict=True), 1)
     ]
     equal = Partition([(0, len(losses) - 1)]).split(count).shares_of(losses)
     return Section(
         f"{count} slots of equal loss in {space}",
-        [("slot", "timesteps", "SNR in dB", "share of loss"), *rows],
+        [("slot", "first timestep", "last", "SNR in dB", "share of loss"), *rows],
         f"{count} ranges of equally many timesteps have from {equal.min():.1%} to {equal.max():.1%} of the loss; it is "
         f"{losses.max() / losses.min():.3g} times as high at t = {losses.argmax()} as at t = {losses.argmin()}.",
         "Slots even out losses, not gradients; draws that are stratified by them change what is learned unless they "
@@ -86,28 +89,34 @@ def density(found: Suggestions) -> Section:
     one, k = found.density, found.measured.shift
     shares = zip(found.slots, found.slots.sums(one.probabilities), found.slots.shares, strict=True)
     table = [(f"t = {r.first} … {r.last}", f"{p:.1%} of draws", f"{u:.1%} if uniform") for r, p, u in shares]
-    named = [(near.family, rendered(near.arguments, k), f"{near.distance:.1%} elsewhere") for near in one.nearest]
+    between = partial(found.between, "density")
+    named = [(near.family, rendered(near, k, between), f"{near.distance:.1%} elsewhere") for near in one.nearest]
     step = one.two_levels
-    levels = f"{step.multiplier:.3g} times as often below t = {step.border}"
+    ratio, at = f"{step.multiplier:.3g}{between(RATIO)}", f"{step.border}{between(BORDER)}"
+    levels = f"{ratio} times as often below t = {at}"
     two = ("two levels", levels, f"{step.distance:.1%} elsewhere")
     uniform = ("uniform t", "", f"{one.from_uniform:.1%} elsewhere")
     return Section(
         f"Density of timesteps: {one.kind}",
         [("density", "where, or by what", "draws"), *table, *named, two, uniform],
-        f"Weighted back, a draw's loss has {one.moment:.1%} of the second moment that it has at uniform timesteps.",
+        f"Weighted back, a draw's loss has {one.moment:.3g}{between(MOMENT)} times the second moment that it has at "
+        "uniform timesteps.",
         "The variance of gradients goes by their moments, which losses only stand for; without the weights 1/(T·p) the "
         f"density changes what is learned.{far(found.nearest)}",
     )
 
 
-def rendered(arguments: Mapping[str, float], shift: float) -> str:
-    """Arguments of a named density; on a flow with a shift, of times before it."""
-    shown = ", ".join(f"{name} {value:.3g}" for name, value in arguments.items())
+def rendered(near: Nearest, shift: float, between: Callable[[str], str]) -> str:
+    """Arguments of a named density, with their intervals; on a flow with a shift, of times before it."""
+    listed = ", ".join(
+        f"{'' if name == near.family else f'{name} '}{value:.3g}{between(argument(near.family, name))}"
+        for name, value in near.arguments.items()
+    )
     if shift == 1:
-        return shown
+        return listed
     after = {"mean": lambda mean: mean + math.log(shift), "shift": lambda own: own * shift}
-    shifted = [f"; {name} {after[name](value):.3g} after it" for name, value in arguments.items() if name in after]
-    return f"{shown} before the shift of {shift:.3g}{''.join(shifted)}"
+    shifted = [f"; {name} {after[name](value):.3g} after it" for name, value in near.arguments.items() if name in after]
+    return f"{listed} before the shift of {shift:.3g}{''.join(shifted)}"
 
 
 def far(best: Nearest) -> str:
@@ -119,13 +128,13 @@ def far(best: Nearest) -> str:
 
 def gamma(found: Suggestions) -> Section:
     """The section on Min-SNR."""
-    one = found.gamma
+    one, at = found.gamma, f"{found.gamma.gamma:.3g}{found.between('gamma', 'γ')}"
     end = " It lies at the end of the schedule's SNRs: a constant weight would be as even." if one.at_end else ""
     return Section(
-        f"Min-SNR's γ: {one.gamma:.3g}",
+        f"Min-SNR's γ: {at}",
         [
             ("γ", "typical factor off the mean"),
-            (f"{one.gamma:.3g}", f"{one.spread:.3g}"),
+            (at, f"{one.spread:.3g}"),
             ("5", f"{one.of_paper:.3g}"),
             ("none, errors of epsilon", f"{one.unweighted:.3g}"),
         ],
@@ -150,7 +159,7 @@ def border(found: Suggestions) -> Section:
             f"{shown(one.boundary.log_snr)} ({shown(one.boundary.log_snr * DB_PER_NAT)} dB)",
             shown(one.boundary.time(k)),
             shown(one.boundary.time()),
-            str(one.timestep),
+            f"{one.timestep}{found.between('boundary', one.name)}",
             f"{one.timesteps:.1%}",
             f"{one.loss:.1%}",
         )
@@ -158,7 +167,8 @@ def border(found: Suggestions) -> Section:
     ]
     nats, over = float(profile(found.measured.schedule, found.measured.losses)[-1]), HALVES[found.asked.halves]
     return Section(
-        f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}, index {found.border.timestep}",
+        f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}, index {found.border.timestep}"
+        f"{found.between('boundary', found.border.name)}",
         [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
         "between the ends of the schedule noisy images carry no more about an image.",
@@ -173,14 +183,14 @@ def steps(found: Suggestions) -> Section:
     profile_at = rescaled_profile(found.measured.schedule, found.measured.losses)
     pieces = -np.diff(profile_at[found.uniform_steps]) / profile_at[-1]
     widest = f"from {shown(100 * pieces.min())}% to {shown(100 * pieces.max())}%" if len(pieces) else "all"
+    listed = [
+        (str(number), f"{one}{found.between('steps', step_of(number))}", str(uniform))
+        for number, (one, uniform) in enumerate(zip(found.steps, found.uniform_steps, strict=True), 1)
+    ]
     fewer = f" {found.asked.steps - len(found.steps)} of them snapped to another's timestep."
     return Section(
         f"{len(found.steps)} sampling steps",
-        [
-            ("spacing", "timesteps"),
-            ("rescaled_profile", " ".join(map(str, found.steps))),
-            ("uniform", " ".join(map(str, found.uniform_steps))),
-        ],
+        [("step", "rescaled_profile", "uniform"), *listed],
         f"They are equally far apart in ∫ L d(σ/α); of {found.asked.steps} uniform ones each crosses {widest} of it."
         f"{fewer if len(found.steps) < found.asked.steps else ''}",
         "It goes by the loss alone, not by the solver or by what people see: compare samples before it is used.",
@@ -199,9 +209,8 @@ def paragraph(section: Section) -> str:
     """One section: its title, its rows in columns, its two sentences."""
     widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
     lines = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in section.rows]
-    within = [fill(section.intervals, WIDTH, initial_indent="  ", subsequent_indent="    ")] * bool(section.intervals)
     sentences = wrapped("Why", section.reason), wrapped("But", section.caveat)
-    return "\n".join([section.title, *lines, *within, *sentences])
+    return "\n".join([section.title, *lines, *sentences])
 
 
 def wrapped(word: str, sentence: str) -> str:

@@ -1,6 +1,7 @@
 """All that a profile suggests, together: slots, a density, γ, the border of two experts, sampling steps."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -20,7 +21,7 @@ from unequal.suggestions.density import (
     total_variation,
     two_levels,
 )
-from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, Numbers, interval, narrow
+from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, Numbers, interval, narrow, shown
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
 from unequal.timesteps.information import information
@@ -258,6 +259,11 @@ class Suggestions:
         """The named density that is nearest of all."""
         return min(self.density.nearest, key=lambda one: one.distance)
 
+    def between(self, section: str, number: str) -> str:
+        """The interval of a number of a section, in brackets behind a blank; nothing where it is unknown."""
+        known = [one for one in self.intervals.get(section, ()) if one.name == number]
+        return f" ({shown(known[0].low)} … {shown(known[0].high)})" if known else ""
+
     @classmethod
     def of(cls, measured: MeasuredProfile, asked: Options) -> Self:
         """The suggestions. Raises UserError for options beyond the measurements, or losses beyond all bounds."""
@@ -289,7 +295,16 @@ def intervals(found: Suggestions) -> dict[str, list[Interval]]:
     def starts(losses: np.ndarray) -> list[int]:
         return [one.first for one in equal_sums(losses * measured.in_space(LOSSES[asked.space]), asked.slots)][1:]
 
-    firsts = {f"start of slot {number}": one.first for number, one in enumerate(found.slots, 1) if number > 1}
+    def halved(halves: Halves, carried: Callable[[float, float], bool]) -> Numbers:
+        border = found.borders[get_args(Halves).index(halves)]
+
+        def index(losses: np.ndarray) -> list[int]:
+            return [halves_at(halves, losses, schedule).timestep(schedule)]
+
+        return Numbers({border.name: border.timestep}, index, carried)
+
+    firsts = {start_of(number): one.first for number, one in enumerate(found.slots, 1) if number > 1}
+    other = next(halves for halves in get_args(Halves) if halves != asked.halves)
     numbers = {
         "slots": Numbers(firsts, starts, narrow(total)),
         "gamma": Numbers(
@@ -297,19 +312,36 @@ def intervals(found: Suggestions) -> dict[str, list[Interval]]:
             lambda losses: [even_gamma(losses, schedule, COARSE).gamma],
             lambda low, high: high <= WIDEST_RATIO * low,
         ),
-        "boundary": Numbers(
-            {"index": found.border.timestep},
-            lambda losses: [halves_at(asked.halves, losses, schedule).timestep(schedule)],
-            narrow(total),
-        ),
         "steps": Numbers(
-            {f"step {number}": step for number, step in enumerate(found.steps, 1)},
+            {step_of(number): step for number, step in enumerate(found.steps, 1)},
             lambda losses: spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
             narrow(total),
         ),
     }
-    density = density_intervals(found, replicas)
-    return {"density": density} | {part: one.intervals(replicas) for part, one in numbers.items()}
+    known = {part: one.intervals(replicas) for part, one in numbers.items()}
+    # The border that is not suggested withholds nothing.
+    borders = [halved(asked.halves, narrow(total)), halved(other, lambda *_: True)]
+    known["boundary"] = [one for numbers in borders for one in numbers.intervals(replicas)]
+    return known | {"density": density_intervals(found, replicas)}
+
+
+#: Names of the numbers of a density of two levels, and of what a density leaves of the second moment.
+BORDER, RATIO, MOMENT = "border of two levels", "ratio of two levels", "second moment"
+
+
+def start_of(slot: int) -> str:
+    """Name of the first timestep of a slot, counted from 1."""
+    return f"start of slot {slot}"
+
+
+def step_of(number: int) -> str:
+    """Name of a sampling step, counted from 1."""
+    return f"step {number}"
+
+
+def argument(family: str, name: str) -> str:
+    """Name of an argument of a named density."""
+    return f"{family}'s {name}"
 
 
 def density_intervals(found: Suggestions, replicas: np.ndarray) -> list[Interval]:
@@ -320,20 +352,21 @@ def density_intervals(found: Suggestions, replicas: np.ndarray) -> list[Interval
     measured, asked, p = found.measured, found.asked, found.density.probabilities
     of_slots = measured.in_space(LOSSES[asked.space])
 
-    def redrawn(losses: np.ndarray) -> np.ndarray:
-        moments = measured.second_moments * (losses / measured.losses) ** 2
-        return probabilities(measured, moments, equal_sums(losses * of_slots, asked.slots), asked.density)
-
-    others = np.array([redrawn(losses) for losses in replicas])
+    moments = [measured.second_moments * (losses / measured.losses) ** 2 for losses in replicas]
+    slots = [equal_sums(losses * of_slots, asked.slots) for losses in replicas]
+    others = np.array([probabilities(measured, *one, asked.density) for one in zip(moments, slots, strict=True)])
     near = float(np.quantile(np.abs(others - p).sum(1) / 2, 0.95)) < WIDEST_SHARE
     values = {
-        f"{one.family} {name}": (one.arguments[name], redrawn)
+        argument(one.family, name): (one.arguments[name], redrawn)
         for one in found.density.nearest
         for name, redrawn in arguments_for(one, p, others, measured.schedule).items()
     }
     step, steps = found.density.two_levels, list(map(two_levels, others))
-    values["two levels' border"] = step.border, np.array([one.border for one in steps])
-    values["two levels' ratio"] = step.multiplier, np.array([one.multiplier for one in steps])
+    values[BORDER] = step.border, np.array([one.border for one in steps])
+    values[RATIO] = step.multiplier, np.array([one.multiplier for one in steps])
+    trained = measured.in_space(measured.prediction) ** 2
+    left = [relative_moment(q, one * trained) for q, one in zip(others, moments, strict=True)]
+    values[MOMENT] = found.density.moment, np.array(left)
     return [interval(name, *one, lambda *_: near) for name, one in values.items()]
 
 
