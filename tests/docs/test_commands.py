@@ -121,6 +121,11 @@ def check_installed(program: str) -> Callable[[list[str]], None]:
     return check
 
 
+def check_activation(arguments: list[str]) -> None:
+    """The environment that uv makes in the project."""
+    assert arguments == [".venv/bin/activate"]
+
+
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "python": check_python,
     "python3": check_python,
@@ -131,5 +136,6 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "unequal": check_unequal,
     "export": lambda arguments: None,
     **{program: check_installed(program) for program in ("pytest", "git", "ruff", "mypy", "pre-commit")},
+    ".": check_activation,
     ".ci/run": lambda arguments: None,
 }

@@ -151,7 +151,7 @@ def test_what_the_errors_do_not_carry_is_withheld(form, tmp_path):
     file = with_errors(tmp_path, 2.0)
     said = done(file, "--as", form, "--slots", 4)
     if form == "table":
-        assert "Boundary of two experts: withheld" in said and "halves over timesteps" not in said
+        assert "Boundary of two experts: withheld" in said and "Wan 2.2" not in said
         assert "4 slots of equal loss in epsilon: withheld" in said
     else:
         assert said.startswith("# withheld: the errors of the losses leave too much open: start of slot 2 ")

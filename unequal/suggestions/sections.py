@@ -52,7 +52,7 @@ def judged(section: Section, intervals: Mapping[str, Sequence[Interval]], part: 
     """A section, without its rows where the interval of one of its numbers is too wide."""
     if not withheld(intervals, part):
         return section
-    numbers = "; ".join(map(str, intervals[part]))
+    numbers = "; ".join(str(one) for one in intervals[part] if not one.carried)
     title, reason = section.title.partition(":")[0], f"the errors of the losses leave too much open: {numbers}."
     return Section(f"{title}: withheld", [], reason, "More draws a timestep (--draws) narrow these intervals.")
 
