@@ -1,4 +1,4 @@
-"""The command `unequal`: its subcommands, and what stands behind each."""
+"""The command `unequal`: its subcommands and their implementations."""
 
 from unequal.errors import needs
 

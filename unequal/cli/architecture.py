@@ -1,4 +1,4 @@
-"""Size of the network of a params file and cost limits of its groups: counted, neither trained nor timed."""
+"""Size of a params file's network and cost limits of its groups, counted without training or timing."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -32,7 +32,7 @@ N groups; k is the smallest model's share of the FLOPs; the mean limit is over a
 
 
 class Architecture(Strict):
-    """Sections of a params file of any kind that say how large its network and its groups are; others are ignored."""
+    """Sections of any kind of params file that determine its network and its groups; others are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -57,7 +57,7 @@ class Limits:
 
     @classmethod
     def of(cls, schedule: Schedule, groups: Groups) -> "Limits":
-        """Limits as the stage that groups timesteps sets them; a measured loss counts as equal everywhere."""
+        """Limits as set by the stage that groups timesteps; a measured loss is assumed to be equal at all timesteps."""
         table = schedule.tables()
         even = np.ones(schedule.timesteps)
         return cls(timestep_groups(groups.kind, table, len(groups.ids), groups.min_ratio, even), groups.min_ratio)
@@ -69,7 +69,7 @@ class Limits:
 
 
 def network_space(params: Architecture | Core) -> Space:
-    """The space that the network works in: images, or latents of an autoencoder that may not exist yet."""
+    """Space in which the network works: images, or latents of an autoencoder that may not exist yet."""
     size, channels = params.data.image_size, params.data.channels
     chosen: AnyAutoencoder | None = getattr(params, "autoencoder", None)
     if chosen is None:
@@ -78,24 +78,24 @@ def network_space(params: Architecture | Core) -> Space:
 
 
 def spec_of(params: Architecture | Core, prediction: Prediction = "epsilon") -> ModelSpec:
-    """The base's inputs and outputs; all single predictions cost the same."""
+    """Inputs and outputs of the base; all predictions of a single quantity cost the same."""
     return ModelSpec.of(params.network, params.schedule, prediction, network_space(params))
 
 
 def network_of(params: Architecture | Core) -> nn.Module:
-    """The base's network, with fresh weights or the pretrained ones of the settings. Raises UserError."""
+    """Network of the base, with fresh weights or the settings' pretrained ones. Raises UserError."""
     make = build_network if params.network.pretrained is None else load_pretrained
     return make(params.network, spec_of(params))
 
 
 def network_cost(params: Architecture) -> Cost:
-    """Cost of the base; an untrained one is built without memory for its weights."""
+    """Cost of the base; an untrained network is built without memory for its weights."""
     with torch.device("meta") if params.network.pretrained is None else nullcontext():
         return count_cost(network_of(params))
 
 
 def summary(name: str, cost: Cost, limits: Limits | None) -> str:
-    """A line of the table of networks."""
+    """Line of the table of networks."""
     figures = [readable(figure) for figure in (cost.parameters, cost.macs, cost.macs_with_attention)]
     line = f"{name:34} {figures[0]:>11} {figures[1]:>11} {figures[2]:>14}"
     if limits is None:
@@ -105,7 +105,7 @@ def summary(name: str, cost: Cost, limits: Limits | None) -> str:
 
 
 def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
-    """The limit of each group of a network."""
+    """Lines with the limit of each group of a network."""
     rows = [
         f"{i:5} {chosen.first:6} … {chosen.last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
         for i, (chosen, limit) in enumerate(limits.groups)
@@ -114,7 +114,7 @@ def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
 
 
 def table(files: Sequence[Path]) -> str:
-    """The networks of params files and the limits of their groups, as text. Raises UserError."""
+    """Table of the networks of params files and the limits of their groups, as text. Raises UserError."""
     lines, details = [HEADER], list[str]()
     for path in files:
         params = Architecture.read(path)

@@ -1,4 +1,4 @@
-"""Make a trained model's average of another width from averages stored during training (EDM2, appendix C)."""
+"""Reconstruct a trained model's average of another width from averages stored during training (EDM2, appendix C)."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from unequal.saved import read_saved
 from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
 from unequal.training.checkpoint import strip_prefix
 
-#: Largest error of an average's profile, in the mean square, relative to the profile.
+#: Largest root-mean-square error of an average's profile, relative to the profile.
 MOST_MISSED = 0.1
 
 
@@ -28,7 +28,7 @@ class StoredAverages:
 
     @classmethod
     def of(cls, model: Path) -> Self:
-        """Read the folder of a model. Raises UserError where it has none, or a file is not named by its step."""
+        """Read a model's folder. Raises UserError where it stores no averages, or a file is not named by its step."""
         files = {step_of(path): path for path in (model / AVERAGES).glob("*.safetensors")}
         if not files:
             raise UserError(
@@ -42,7 +42,7 @@ class StoredAverages:
         return [PowerProfile(step, exponent_of(width)) for step in self.files for width in KEPT_WIDTHS]
 
     def combined(self, weights: np.ndarray) -> dict[str, Tensor]:
-        """Sum of weights [averages] × averages, by parameter. Raises UserError where a file is damaged."""
+        """Sum of averages times weights [averages], by parameter. Raises UserError where a file is damaged."""
         total: dict[str, Tensor] = {}
         shares = iter(weights.tolist())
         for path in self.files.values():
@@ -55,7 +55,7 @@ class StoredAverages:
 
 
 def step_of(path: Path) -> int:
-    """The step in the name of a stored average. Raises UserError where there is none."""
+    """Step in the file name of a stored average. Raises UserError where there is none."""
     if not re.fullmatch(r"[0-9]{1,18}", path.stem):
         raise UserError(f"{path}: no step in its name; allowed: the names that training gives, as 5000.safetensors")
     return int(path.stem)
@@ -66,14 +66,15 @@ def average(model: Path, width: float, target: Path) -> float:
 
     Args:
         model: folder of a model with stored averages.
-        width: relative; see `unequal.training.averaging`.
+        width: relative width; see `unequal.training.averaging`.
         target: the new folder.
 
     Returns:
         The error of the profile, relative to the profile.
 
     Raises:
-        UserError: no averages, one of an odd name, a width that cannot be made from them, or a model of three heads.
+        UserError: there are no averages, one is not named by its step, the width cannot be made from them, or the model
+            has three heads.
     """
     refuse_existing(target)
     net, record = load_any_model(model)

@@ -1,4 +1,4 @@
-"""The model card of an export: what the model is, how it was trained, what was measured, how it is loaded."""
+"""Model card of an export: the model, its training, its measurements, and how to load it."""
 
 from pathlib import Path
 
@@ -50,9 +50,9 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
     """Write the card into an export.
 
     Args:
-        folder: of the export.
-        records: of the model, or of the experts that together are one.
-        name: of the model in the run.
+        folder: folder of the export.
+        records: record of the model, or those of a set's experts.
+        name: name of the model in the run.
     """
     experts = f", {len(records)} experts for a range of timesteps each" if len(records) > 1 else ""
     card = CARD_TEXT.format(
@@ -60,7 +60,7 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
         name=name,
         shape=" × ".join(map(str, records[0].spec.space.shape)),
         experts=experts,
-        # From the folder that holds the export, wherever it lies.
+        # The code runs in the folder that holds the export, so it uses the export's name alone.
         code=loading_code(folder, name, records[0]).rstrip().replace(f'"{folder}"', f'"{folder.name}"'),
         training="\n".join(f"| {what} | {value} |" for what, value in training_facts(records).items()),
         measured="\n".join(measured(name)),
@@ -69,7 +69,7 @@ def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
 
 
 def training_facts(records: list[ModelRecord]) -> dict[str, str]:
-    """How a model was trained, name → text."""
+    """Facts on the training of a model, name → text."""
     first, images = records[0], sum(one.images_seen for one in records) + records[0].inherited_images
     spec, flops = first.spec, sum(one.training_flops for one in records) + first.inherited_flops
     return {
@@ -83,7 +83,7 @@ def training_facts(records: list[ModelRecord]) -> dict[str, str]:
 
 
 def data_line() -> str:
-    """Number and source of the images of the run, where its prepared data are at hand."""
+    """Line with number and source of the run's images, if its prepared data are available."""
     try:
         facts = read_json(DATA)
         return f"{facts['source']}, {facts['split']['train'][1]:,} training images, sha256 {facts['sha256'][:12]}"
@@ -92,7 +92,7 @@ def data_line() -> str:
 
 
 def computed(name: str) -> dict[str, str]:
-    """Precision of a training, where its figures are at hand."""
+    """Precision of a training, if its figures are available."""
     try:
         way = computation(read_json(TRAINED / f"train_{name.replace('/', '_')}.json"))
     except (UserError, KeyError, TypeError):
@@ -101,7 +101,7 @@ def computed(name: str) -> dict[str, str]:
 
 
 def measured(name: str) -> list[str]:
-    """Lines with the run's scores and their conditions, as far as it has scored the model."""
+    """Lines with the run's scores and their conditions, if the run has scored the model."""
     try:
         scores = read_json(FIGURES / f"{name}.json")
         return [

@@ -12,14 +12,14 @@ SECONDS_PER_DAY = 86_400
 
 
 def size_and_age(folder: Path) -> tuple[int, float]:
-    """Bytes that deleting a folder frees, and days since its last change; files with a second name free nothing."""
+    """Bytes that deleting a folder frees, and days since its last change; hard-linked files free nothing."""
     stats = [path.stat() for path in (folder, *files_below(folder))]
     changed = max(stat.st_mtime for stat in stats)
     return sum(stat.st_size for stat in stats[1:] if stat.st_nlink == 1), (time.time() - changed) / SECONDS_PER_DAY
 
 
 def visit(folder: Path, delete: bool, older_than: float) -> int:
-    """List or delete a locked work directory; its bytes, or 0 where it is skipped."""
+    """List or delete a locked work directory; return its bytes, or 0 if it is skipped."""
     if not folder.exists():  # its stage has just ended
         return 0
     size, age = size_and_age(folder)
@@ -32,7 +32,7 @@ def visit(folder: Path, delete: bool, older_than: float) -> int:
 
 
 def visit_all(delete: bool, older_than: float) -> None:
-    """List or delete work directories; those that a running stage uses stay."""
+    """List or delete work directories, except those that a running stage uses."""
     root = work_root()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0

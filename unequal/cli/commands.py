@@ -1,6 +1,6 @@
-"""The pipeline's subcommands: arguments and options.
+"""Subcommands of the pipeline: arguments and options.
 
-What does the work is imported inside of each, so that help appears at once.
+Implementations are imported inside each subcommand, so that help appears at once.
 """
 
 import os
@@ -136,7 +136,8 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
     """Sample pictures of MODEL: the name of a model or set of experts, or a folder; default: `best`, by FID.
 
-    With --interpolate the --count pictures lead from the first noise of --seed to the first of the other seed. For equal seeds and steps these are the pictures that the pipeline's FID is computed from.
+    For equal seeds and steps these are the pictures that the pipeline's FID is computed from. With --interpolate, they
+    lead from the first noise of --seed to the first noise of the other seed.
     """
     from unequal.cli.sample import PictureRequest, write_pictures
 

@@ -36,9 +36,9 @@ from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
 AnySampled = TypeVar("AnySampled", bound=Sampled)
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
-#: Multiply–accumulates of a timed pass: large networks are timed on few images.
+#: Target number of multiply–accumulates of a timed pass, so that large networks are timed on few images.
 TIMED_MACS = 1e10
-#: A resumable state holds weights, their average and two moments.
+#: Copies of the weights in a resumable state: weights, their average, and two moments.
 STATES_A_CHECKPOINT = 4
 NOTES = """\
 On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
@@ -46,12 +46,12 @@ is trained, {state:.1f} MB of resumable state as well.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
 Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
 MIXED = "train_mixed is paper 1's network with three heads, for noise, velocity and image, whose answers are mixed."
-#: Copies of the weights in training: themselves, gradients, average, two moments, what the optimizer has in hand.
+#: Copies of the weights in training: weights, gradients, average, two moments, and the optimizer's temporary copy.
 TRAINED_COPIES = 6
 MEMORY = "Memory: a training takes about {}B in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
-#: The stage that makes all the others once more.
+#: The stage that repeats all other stages.
 REPEATED = "replicate"
-#: The heaviest imports of a stage, and those of Snakemake's process around it.
+#: The heaviest imports of a stage, and those of the Snakemake process that runs it.
 IMPORTS, JOB = "import torch, diffusers, mlflow", "import dvc.repo, snakemake.cli"
 
 
@@ -66,7 +66,7 @@ class Work:
     weights: int = 0
 
     def seconds(self, measured: "Rates", precision: str, start: float) -> float:
-        """Time of all instances, each of which takes `start` seconds to begin."""
+        """Seconds of all instances, each of which takes `start` seconds to begin."""
         computing = self.training / measured.training[precision] + self.forward / measured.forward
         return computing + self.instances * start
 
@@ -77,7 +77,7 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
     Args:
         params: the settings.
         macs: multiply–accumulates of the base for one image, without attention's products.
-        parameters: of the base.
+        parameters: number of parameters of the base.
     """
     groups = Limits.of(params.schedule, params.groups)
     limits = [group.limit_ratio for group in groups.groups]
@@ -115,7 +115,7 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
 
 
 def images_at_hand(params: ExpertParams) -> int | None:
-    """Training images, where the data are at hand; None: they are not, or would be downloaded."""
+    """Number of training images; None: the data are not available, or would be downloaded."""
     if params.data.source == "cifar10":
         return None
     try:
@@ -125,7 +125,7 @@ def images_at_hand(params: ExpertParams) -> int | None:
 
 
 def floor_work(params: ExpertParams) -> Work:
-    """Work of the optimal denoiser, which compares each draw with its images, as far as they are at hand."""
+    """Work of the optimal denoiser, which compares each draw with its images, if their number is known."""
     chosen, compared = params.profile, images_at_hand(params) or 0
     if chosen.floor != "all":
         compared = chosen.sampled or (chosen.floor if isinstance(chosen.floor, int) else 0)
@@ -134,14 +134,14 @@ def floor_work(params: ExpertParams) -> Work:
 
 
 def passes_line(params: ExpertParams) -> str:
-    """How often the base sees each image, where they are at hand."""
+    """Line that says how often the base sees each image, if the data are available."""
     if (count := images_at_hand(params)) is None:
         return "Images: the data are not at hand; costs are counted without them."
     return f"Images: {count:,} for training; the base sees each {params.recipes['base'].images / count:.3g} times."
 
 
 def repeated(once: Sequence[Work], times: int) -> Work:
-    """All of it, by one stage, as often as there are further replicas."""
+    """Work of the one stage that repeats everything `times` times, for further replicas."""
     training, forward, weights = (
         sum(getattr(one, name) for one in once) for name in ("training", "forward", "weights")
     )
@@ -151,7 +151,7 @@ def repeated(once: Sequence[Work], times: int) -> Work:
 def pruned(method: Pruning, macs: list[float]) -> Work:
     """Work of pruning to these costs: trials of a decision maker, and as many random ones of its control.
 
-    A method's own gradients are not worth a line.
+    The cost of a method's own gradients is negligible.
     """
     if not isinstance(method, Proxy):
         return Work("prune", len(macs))
@@ -162,7 +162,7 @@ def pruned(method: Pruning, macs: list[float]) -> Work:
 
 
 def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:
-    """Multiply–accumulates a second of a pass that has so many."""
+    """Multiply–accumulates per second of a pass with `macs` multiply–accumulates."""
     for timed in (False, True):
         if device.type == "cuda":
             torch.cuda.synchronize()
@@ -176,7 +176,7 @@ def measured_rate(run: Callable[[], object], macs: float, device: torch.device) 
 
 @dataclass(frozen=True)
 class Rates:
-    """Multiply–accumulates a second: of training in each way that was tried, and of forward passes alone."""
+    """Multiply–accumulates per second: of training in each measured way, and of forward passes alone."""
 
     training: Mapping[str, float]
     forward: float
@@ -186,11 +186,11 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
     """Measure with the batch sizes of the params file: training in the precision of the settings.
 
     Args:
-        params: the settings, with what `auto` chooses on the device.
-        net: on the device.
-        device: of the network.
-        every: also the other precision, and on a CPU a thread for each core.
-        compiled: also with torch.compile.
+        params: the settings, with the values that `auto` selects on the device.
+        net: the network, on the device.
+        device: device of the network.
+        every: measure the other precision too, and on a CPU one thread per core.
+        compiled: measure torch.compile too.
     """
     image_macs = layer_macs(net)
 
@@ -221,7 +221,7 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
 
 
 def comparison(measured: Rates, params: ExpertParams, device: torch.device) -> str:
-    """A line that says how fast each way of training is here; the settings choose one, and nothing else does."""
+    """Line with the speed of each way of training on this machine; the settings alone decide which one is used."""
     plain = measured.training["fp32"]
     ways = "; ".join(f"{name} {rate / plain:.2f} times" for name, rate in measured.training.items() if name != "fp32")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
@@ -234,21 +234,21 @@ def comparison(measured: Rates, params: ExpertParams, device: torch.device) -> s
 
 
 def processor() -> str:
-    """This machine's, the vector instructions that PyTorch uses, and whether bf16 has units of its own (AMX)."""
+    """Describe this machine's processor, PyTorch's vector instructions, and whether bf16 has its own units (AMX)."""
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # absent in earlier versions of PyTorch
     amx = {True: ", AMX", False: ", no AMX", None: ""}[known.get("amx_bf16")]
     return f"{known.get('cpu_name', 'the processor')} ({torch.backends.cpu.get_cpu_capability()}{amx})"
 
 
 def start_seconds(imports: str = IMPORTS) -> float:
-    """Time imports in a process of their own."""
+    """Measure the seconds of imports in a process of their own."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", imports], check=True)
     return time.perf_counter() - start
 
 
 def print_table(works: list[Work], measured: Rates, precision: str, start: float) -> None:
-    """A row a kind of stage, and the sum."""
+    """Print one row per kind of stage, and the sum."""
     say(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
     total_seconds, total_macs, total_bytes = 0.0, 0.0, 0
     for work in works:
@@ -262,7 +262,7 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
 
 
 def parameters_lines(params: ExpertParams, net: nn.Module) -> str:
-    """Parameters of the experts on a disk and a step; pruned ones, if they shrink as FLOPs do."""
+    """Line with the experts' parameters on disk and per step; pruned parameters are assumed to shrink as FLOPs do."""
     groups, one = Limits.of(params.schedule, params.groups), sum(part.numel() for part in net.parameters())
     limits = [group.limit_ratio for group in groups.groups]
     pruned, mean = with_prefix(sum(limits) * one), with_prefix(groups.mean * one)
@@ -274,7 +274,7 @@ def parameters_lines(params: ExpertParams, net: nn.Module) -> str:
 
 
 def training_memory(params: ExpertParams, net: nn.Module) -> float:
-    """Bytes of a training at its peak: copies of the weights, and what autograd stores of one part of a batch."""
+    """Peak bytes of a training: copies of the weights, and the tensors that autograd stores for one part of a batch."""
     *inputs, stored = *backbone_of(net).example_inputs(net), 0
     weights = {one.untyped_storage().data_ptr() for one in net.parameters()}
 
@@ -296,7 +296,7 @@ def largest_model(works: list[Work]) -> float:
 
 
 def on_device(params: AnySampled, device: torch.device) -> AnySampled:
-    """Settings with what `auto` chooses on a device."""
+    """Settings with the values that `auto` selects on a device."""
     precision = chosen_precision(params.training.precision, device)
     compiled = is_compiled(params.runtime.compile, device, COMPILED_FROM)
     return params.model_copy(
@@ -310,7 +310,7 @@ def on_device(params: AnySampled, device: torch.device) -> AnySampled:
 def measured_rates(
     params: Sampled, net: nn.Module, device: torch.device, every: bool = False, compiled: bool = False
 ) -> Rates:
-    """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
+    """Measure rates with the settings' number of threads. Raises UserError where memory does not suffice."""
     try:
         with threads(params.runtime.threads):
             return rates(params, net.to(device), device, every, compiled)
@@ -323,7 +323,7 @@ def measured_rates(
 
 
 def device_of(params: Sampled) -> torch.device:
-    """The device that stages choose here."""
+    """Device that stages select on this machine."""
     return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
 
 
@@ -333,7 +333,7 @@ def num_parameters(net: nn.Module) -> int:
 
 
 def extent(params: ExpertParams) -> str:
-    """A line on what the run of a params file takes on any machine. Raises UserError."""
+    """Line on the resources that a params file's run needs on any machine. Raises UserError."""
     net = network_of(params)
     parameters = num_parameters(net)
     works = workload(params, layer_macs(build_outline(params.network, spec_of(params))), parameters)
@@ -345,7 +345,7 @@ def extent(params: ExpertParams) -> str:
 
 
 def brief(params: ExpertParams) -> str:
-    """A line on how long the run of a params file takes on this machine. Raises UserError."""
+    """Line on the time that a params file's run takes on this machine. Raises UserError."""
     net, device = network_of(params), device_of(params)
     params, works = on_device(params, device), workload(params, layer_macs(net), num_parameters(net))
     measured, start = measured_rates(params, net, device), start_seconds()
@@ -358,7 +358,7 @@ def brief(params: ExpertParams) -> str:
 
 
 def data_line(params: ExpertParams) -> str:
-    """A line on the images: where, of what size, how many."""
+    """Line on the images: location, size and number."""
     data, count = params.data, images_at_hand(params)
     where = data.source if data.path is None else f"{data.source} {data.path}"
     kind = {1: "grey", 3: "RGB"}.get(data.channels, f"{data.channels} channels")
@@ -370,7 +370,7 @@ def data_line(params: ExpertParams) -> str:
 
 
 def report(params_file: Path, compiled: bool) -> None:
-    """Print what a params file costs on this machine. Raises UserError."""
+    """Print the cost of a params file's run on this machine. Raises UserError."""
     params = read_params(params_file)
     if not isinstance(params, ExpertParams):
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")

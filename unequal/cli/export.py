@@ -1,4 +1,4 @@
-"""Export models: as a folder that diffusers loads, or as one that this library loads."""
+"""Export of models, as a folder that diffusers loads or as one that this library loads."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ MODELS = Path("artifacts/models")
 
 
 def export_model(source: Path, target: Path) -> None:
-    """Write one model as a pipeline of diffusers or, where diffusers cannot hold it, as the folder that it is."""
+    """Write one model as a pipeline of diffusers or, if diffusers cannot represent it, as a copy of its folder."""
     net, record = load_any_model(source)
     try:
         if (source / PRUNING).exists():
@@ -39,14 +39,14 @@ def export_model(source: Path, target: Path) -> None:
 
 
 def check_process(spec: ModelSpec) -> None:
-    """Raise Unexportable where diffusers samples no such prediction on such a schedule."""
+    """Raise Unexportable where diffusers cannot sample this prediction on this schedule."""
     of_flow, velocity = isinstance(spec.schedule, FlowSchedule), spec.prediction == "velocity"
     if velocity != of_flow and spec.prediction != "mixed":
         raise Unexportable(f"a model that predicts '{spec.prediction}' on schedule '{spec.schedule.name}'")
 
 
 def autoencoder_of(record: ModelRecord) -> Path | None:
-    """The folder of a model's autoencoder; None for a model of pixels, or where the autoencoder is gone."""
+    """Folder of a model's autoencoder; None: the model works on pixels, or the autoencoder is missing."""
     name = record.spec.space.autoencoder
     return AUTOENCODER if name is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == name else None
 
@@ -75,13 +75,13 @@ def export(name: str, target: Path) -> None:
 
 
 def trained() -> str:
-    """Names of the models that are there, or what trains one."""
+    """Names of the existing models, or the command that trains one."""
     names = ", ".join(sorted(path.name for path in MODELS.glob("*")))
     return names or "none; `dvc repro train_base` trains the base alone, and `dvc stage list` names the other stages"
 
 
 def best() -> str:
-    """The model that the page of the last run says to take. Raises UserError."""
+    """Name of the model that the page of the last run recommends. Raises UserError."""
     if not SCORES.exists():
         raise UserError(
             f"{SCORES}: missing; `best` needs the scores of a whole run. Or name a model; there are: {trained()}"

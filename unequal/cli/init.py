@@ -1,4 +1,4 @@
-"""A params file for a folder of images: a preset, adapted to the images, the size and this machine."""
+"""Params file for a folder of images: a preset, adapted to the images, the size and this machine."""
 
 import os
 import shutil
@@ -15,18 +15,18 @@ from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS
 
 PRESETS = Path("presets")
-#: Held-out images that figures should have, as far as a fifth of all allows.
+#: Desired number of held-out images, limited to a fifth of all images.
 HELD_OUT, LARGEST_SHARE = 100, 0.2
-#: Passes over the training images after which the base has seen enough of few images.
+#: Largest number of passes over the training images: beyond it, the base memorizes a small set.
 MOST_PASSES = 1000
 
 
 @dataclass(frozen=True)
 class Network:
-    """Channels of each resolution, feature-map sizes with attention, and images that go through it at once.
+    """Channels at each resolution, feature-map sizes with attention, and batch sizes.
 
     Attributes:
-        batch: in training; `sampled` in sampling and profiling.
+        batch: batch size in training; `sampled`: in sampling and profiling.
     """
 
     channels: list[int]
@@ -35,7 +35,7 @@ class Network:
     sampled: int
 
 
-#: With and without a GPU, image size → network. A GPU's are those of own-images-32, with further levels.
+#: With and without a GPU: image size → network. Those for a GPU extend the network of own-images-32 by further levels.
 NETWORKS = {
     True: {
         16: Network([64, 128], [8], 128, 1000),
@@ -54,14 +54,14 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Features:
-    """Features that FID compares, and why these."""
+    """Features that FID compares, and the reason for the choice."""
 
     settings: dict[str, Any]
     why: str
 
     @classmethod
     def of(cls, survey: Survey, inception: Path | None, dinov2: Path | None) -> Self:
-        """Inception's or DINOv2's where weights are given, else those of a network trained on the images."""
+        """Features of Inception or DINOv2 if weights are given, else of a network trained on the images."""
         if inception is not None:
             return cls({"kind": "inception", "weights": str(inception), "features": 2048}, "from the given weights")
         if dinov2 is not None:
@@ -81,12 +81,12 @@ class ParamsRequest:
     """A params file to write for a folder of images.
 
     Attributes:
-        size: height and width, in pixels.
-        gpu: for one, or for a trial on a CPU.
-        flow: rectified flow in the place of DDPM's schedule.
-        prediction: of a model without `flow`, whose models predict the velocity.
+        size: height and width of images, in pixels.
+        gpu: whether the run is for a GPU; otherwise it is a trial on a CPU.
+        flow: rectified flow in place of DDPM's schedule.
+        prediction: prediction of models without `flow`; with `flow`, models predict the velocity.
         method: timesteps and loss weight, a name of `METHODS`; None: Min-SNR for a flow, else uniform.
-        batch_size: in training; None: the network's own.
+        batch_size: batch size in training; None: the network's own.
         inception, dinov2: weights for FID's features.
     """
 
@@ -135,7 +135,7 @@ class ParamsRequest:
 
     @property
     def command(self) -> str:
-        """The command line that makes this file again."""
+        """Command line that writes this file again."""
         words: list[object] = ["unequal init --images", self.images, "--size", self.size]
         words += [f"--{name}" for name in ("gpu", "flow") if getattr(self, name)]
         for name in ("prediction", "method", "batch_size", "inception", "dinov2"):
@@ -144,7 +144,7 @@ class ParamsRequest:
         return " ".join(map(str, words))
 
     def cost(self, params: Params) -> Iterator[str]:
-        """Lines on the cost: measured here, unless it is for a GPU and there is none."""
+        """Yield lines on the cost, measured on this machine unless the run is for a GPU and there is none."""
         import torch
 
         from unequal.cli.estimate import brief, extent
@@ -159,7 +159,7 @@ class ParamsRequest:
         yield from (f"  {line}" for line in busy(params))
 
     def next_steps(self) -> Iterator[str]:
-        """Lines that name the commands to go on with."""
+        """Yield lines with the next commands."""
         file = "" if self.out == PARAMS else f" {self.out}"
         folder = "" if self.out.parent == Path() else f" {self.out.parent}"
         ready = "" if self.out == PARAMS else f"cp {self.out} {PARAMS}; "
@@ -170,7 +170,7 @@ class ParamsRequest:
 
 
 def refuse_edited(out: Path) -> None:
-    """Raise UserError where work would be lost: the file was edited since `unequal init`, and git does not hold it."""
+    """Raise UserError where edits would be lost: the file differs from what `unequal init` wrote, and git lacks it."""
     if not out.exists() or is_untouched(out.read_text(encoding="utf-8", errors="replace")):
         return
     command = ["git", "diff", "--quiet", "HEAD", "--", str(out)]
@@ -186,7 +186,7 @@ def refuse_edited(out: Path) -> None:
 
 
 def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
-    """A preset's text, adapted to the images, and lines on what was chosen and why."""
+    """Adapt a preset's text to the images; return it with lines on the choices and their reasons."""
     size, count, network = asked.size, len(survey.files), NETWORKS[asked.gpu][asked.size]
     share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
     train = count - round(count * share)
@@ -239,7 +239,7 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
 
 
 def methods_chosen(asked: ParamsRequest) -> Iterator[str]:
-    """Lines on schedule, timesteps, batch and sampling, with what is known of them."""
+    """Yield lines on schedule, timesteps, batch and sampling, with the evidence for each choice."""
     method = METHODS[asked.learned_by]
     if asked.flow:
         yield "schedule: flow, which predicts the velocity; two experts hand over where SNR is 1 (groups.kind: snr)"

@@ -1,4 +1,4 @@
-"""Python that loads an export and samples it as its FID was measured, as far as diffusers can."""
+"""Python code that loads an export and samples it as for its FID, as far as diffusers can."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,7 @@ from unequal.settings.strict import PARAMS, read_yaml, validate
 FIGURES, LOSSES, AUTOENCODER = Path("results/fid"), Path("artifacts/profiles/base.npz"), Path("artifacts/autoencoder")
 #: Images that the code samples.
 COUNT = 4
-#: From noise to images by a scheduler of diffusers, whose images are rounded as here.
+#: Code that samples from noise to images with a scheduler of diffusers, with the rounding of this library.
 LOOP = """
 x = {noise}
 with torch.no_grad():
@@ -28,7 +28,7 @@ images = ((x + 1) * 127.5).round().clamp(0, 255).byte()  # [{count}, C, H, W]
 
 
 def sampling_of(name: str, spec: ModelSpec) -> Sampling:
-    """How the run sampled a model for its FID; where it has not been scored, how params.yaml says."""
+    """Sampling by which the run scored a model; that of params.yaml if the model has not been scored."""
     for path, read in ((FIGURES / f"{name}.json", read_json), (Path(PARAMS), read_yaml)):
         with suppress(UserError, KeyError, TypeError):
             return validate(Sampling, read(path)["sampling"], path)
@@ -38,18 +38,18 @@ def sampling_of(name: str, spec: ModelSpec) -> Sampling:
 
 
 def timesteps_of(sampling: Sampling, spec: ModelSpec) -> list[int]:
-    """Timesteps that these settings lead through. Raises UserError where the losses they go by are gone."""
+    """Timesteps of these settings. Raises UserError where the losses on which they depend are missing."""
     losses = read_losses(LOSSES).mean(1) if sampling.spacing in BY_PROFILE else None
     return spaced_timesteps(sampling.steps, spec.noise_schedule(), sampling.spacing, losses)
 
 
 def loading_code(folder: Path, name: str, record: ModelRecord) -> str:
-    """Python for an export of a model of the run, with what differs from the run as comments.
+    """Python code for an export of the run's model, with comments on what differs from the run.
 
     Args:
-        folder: of the export.
-        name: of the model in the run.
-        record: of the model, or of one of its experts.
+        folder: folder of the export.
+        name: name of the model in the run.
+        record: record of the model, or of one of its experts.
     """
     sampling = sampling_of(name, record.spec)
     listed = fill(f"timesteps = {timesteps_of(sampling, record.spec)}", 100, subsequent_indent="    ")
@@ -80,9 +80,9 @@ def of_pipeline(folder: Path, kind: str, spec: ModelSpec, sampling: Sampling, li
 
 
 def scheduler_for(spec: ModelSpec, sampling: Sampling) -> tuple[str, dict[str, Any]]:
-    """The scheduler of diffusers that takes the same steps, and its options.
+    """Class of diffusers' scheduler that takes the same steps, and its options.
 
-    DDIM without noise is DPM-Solver++ of first order, and only the latter's scheduler takes any list of timesteps.
+    DDIM without noise is DPM-Solver++ of first order, and only the latter's scheduler accepts any list of timesteps.
     Thresholds of at most 1 clip predicted images.
     """
     if sampling.solver == "heun":
@@ -95,7 +95,7 @@ def scheduler_for(spec: ModelSpec, sampling: Sampling) -> tuple[str, dict[str, A
 
 
 def of_classes(folder: Path, sampling: Sampling) -> str:
-    """Code for a DiTPipeline, which chooses its timesteps itself."""
+    """Code for a DiTPipeline, which selects its timesteps itself."""
     scale = 1.0 if sampling.guidance is None else sampling.guidance.scale
     steps = sampling.steps if isinstance(sampling.steps, int) else len(sampling.steps)
     return (
@@ -106,7 +106,7 @@ def of_classes(folder: Path, sampling: Sampling) -> str:
 
 
 def of_flow(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
-    """Code for the network of a flow and its scheduler, which takes Euler's steps: those of DDIM."""
+    """Code for the network of a flow and its scheduler, whose Euler steps equal those of DDIM."""
     part, kind = ("unet", "UNet2DModel") if (folder / "unet").exists() else ("transformer", "DiTTransformer2DModel")
     differs = [
         *([f"steps by {sampling.solver}, this by Euler"] if sampling.solver != "ddim" else []),
@@ -114,7 +114,7 @@ def of_flow(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> s
         *([f"adds noise by eta {sampling.eta:g}"] if sampling.eta else []),
     ]
     comment = f"# The run {', and '.join(differs)}.\n" if differs else ""
-    # Times before they are shifted: given a number of steps, the scheduler shifts its last time twice.
+    # The code passes times before the shift, since with a number of steps the scheduler shifts its last time twice.
     head = (
         f"{comment}import torch\nfrom diffusers import FlowMatchEulerDiscreteScheduler, {kind}\n\n"
         f'network = {kind}.from_pretrained("{folder}", subfolder="{part}")\n'
@@ -141,7 +141,7 @@ def of_library(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -
 
 
 def is_latent(spec: ModelSpec) -> bool:
-    """Whether a model makes latents."""
+    """Whether a model works on latents."""
     return spec.space.autoencoder is not None
 
 

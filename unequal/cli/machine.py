@@ -1,4 +1,4 @@
-"""Remarks on the machine that speeds are measured on: how many threads a stage should have, and other work."""
+"""Remarks on the machine on which speeds are measured: the number of threads per stage, and other load."""
 
 import hashlib
 import os
@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from unequal.settings.core import Core
 
-#: Share of the time it asks for that a program gets on a free machine, or more.
+#: Least share of the requested processor time that a program gets on an otherwise idle machine.
 FREE = 0.9
-#: How long it is measured, and bytes that are hashed at once: enough that threads do not wait for Python.
+#: Seconds of the measurement, and bytes that are hashed at once: enough that threads do not wait for Python.
 SECONDS, HASHED = 1.0, 2**20
 
 
 def busy(params: Core) -> Iterator[str]:
-    """A line on how much other programs slow down what is measured on the CPU, by what threads of a stage get now."""
+    """Yield a line on the slow-down of CPU measurements by other programs, if any, from a stage's share of the time."""
     import torch
 
     if torch.cuda.is_available() and params.runtime.device != "cpu":
@@ -28,7 +28,7 @@ def busy(params: Core) -> Iterator[str]:
 
 
 def share_of_time(threads: int) -> float:
-    """Share of the processor's time that so many threads get which compute without a pause."""
+    """Share of the processor's time that this number of constantly computing threads gets."""
 
     def computed(_: int) -> float:
         start, own = time.perf_counter(), time.thread_time()
@@ -41,10 +41,10 @@ def share_of_time(threads: int) -> float:
 
 
 def recommended_threads(speeds: Mapping[str, float], params: Core) -> Iterator[str]:
-    """A recommendation for runtime.threads on a CPU.
+    """Yield a recommendation for runtime.threads on a CPU.
 
     Args:
-        speeds: of training, by its precision, and with a thread for each core where that was measured.
+        speeds: speed of training by precision, and with one thread per core if that was measured.
         params: the settings.
     """
     precision, chosen, cores = params.training.precision, params.runtime.threads, len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""The command group: subcommands are imported at their use, and every failure ends in one line."""
+"""The command group: subcommands are imported on use, and every failure ends in one line."""
 
 import signal
 import sys
@@ -11,9 +11,9 @@ from unequal.environment import Stopped, drop_variables, prepare_streams, signal
 from unequal.errors import DISTRIBUTION, UserError, missing, needs, one_line, say
 
 COMMANDS = "unequal.cli.commands"
-#: Libraries that an extra alone brings; a subcommand of that extra needs them.
+#: Extra → libraries that only this extra installs; its subcommands need them.
 BROUGHT = {"pipeline": ("dvc", "mlflow", "snakemake", "torch_pruning"), "profile": ("peft", "transformers")}
-#: Subcommands that do without the pipeline's extra → their own.
+#: Subcommand that does not need the pipeline's extra → the extra that it needs; None: no extra.
 OTHER_EXTRAS = {"profile": "profile", "suggest": None}
 #: Subcommand → module and name of its click command, and its line in the list of all.
 SUBCOMMANDS = {
@@ -35,7 +35,7 @@ SUBCOMMANDS = {
     "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
     "suggest": ("unequal.profiler.commands:suggest", "Say what those losses suggest for training and sampling."),
 }
-#: Added to a signal's number: the exit status by which shells report it.
+#: Offset to a signal's number that gives the exit status by which shells report the signal.
 SIGNALLED = 128
 
 
@@ -60,7 +60,7 @@ class Subcommands(click.Group):
 
 
 def libraries_of(name: str) -> tuple[str, tuple[str, ...]]:
-    """Extra of a subcommand, and the libraries that it alone brings."""
+    """Extra of a subcommand, and the libraries that only this extra installs."""
     extra = OTHER_EXTRAS.get(name, "pipeline")
     return (extra, BROUGHT[extra]) if extra else ("pipeline", ())
 
@@ -81,14 +81,14 @@ def run(arguments: list[str] | None = None) -> None:
     previous = {number: signal.signal(number, stop) for number in signals_to_stop()}
     try:
         unequal.main(arguments, prog_name="unequal", standalone_mode=False)
-        sys.stdout.flush()  # a full disk behind it is an error too
+        sys.stdout.flush()  # an error here, such as a full disk, counts too
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         fail(error.format_message(), status=error.exit_code)
     except UserError as error:
         fail(*str(error).split("\n"))
-    except OSError as error:  # a folder that may not be written to
+    except OSError as error:  # a folder without write permission
         fail(one_line(error))
     except Exception as error:
         from unequal.files import storage_refusal
@@ -105,11 +105,11 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def fail(*lines: str, status: int = 1) -> None:
-    """Leave the process with a line for each error."""
+    """Print a line for each error, and leave the process."""
     say(*(f"Error: {line}" for line in lines), err=True)
     sys.exit(status)
 
 
 def stop(number: int, _: FrameType | None) -> None:
-    """End at once: every file appears whole or not at all."""
+    """End the process at once, which is safe since files are written atomically."""
     raise Stopped(number)

@@ -10,9 +10,9 @@ from pathlib import Path
 from unequal.errors import UserError, say
 from unequal.files import write_bytes
 
-#: The libraries that draw DVC's plots, in the order in which they load. They come with Snakemake, for its own report.
+#: The libraries that draw DVC's plots, in loading order. Snakemake installs them for its own report.
 LIBRARIES = ("vega", "vega-lite", "vega-embed")
-#: A plot with figures on DVC's page, or a picture; one without figures is `{}`.
+#: Pattern of a plot with figures on DVC's page, or of a picture; a plot without figures is `{}`.
 SHOWN = re.compile(r"var spec = \{[^}]|<img ")
 HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plots</title>\n'
 
@@ -40,7 +40,7 @@ def write_plots(page: Path, revisions: Sequence[str]) -> None:
 
 
 def scripts() -> str:
-    """The libraries as elements of a page's head."""
+    """HTML elements that embed the libraries in a page's head."""
     from snakemake.assets import Assets
 
     return "".join(f"<script>{Assets.get_content(f'{name}/{name}.js')}</script>\n" for name in LIBRARIES)

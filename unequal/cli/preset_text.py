@@ -1,4 +1,4 @@
-"""The text of a params file, changed with its comments kept: other values, budgets, a flow, a method."""
+"""Edits of a params file's text that preserve its comments: values, budgets, a flow, a method."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 #: Schema by which editors complete the file.
 SCHEMA = "# yaml-language-server: $schema=params.schema.json"
-#: Line by which a file is recognised that nobody has edited.
+#: Line that identifies a file which nobody has edited.
 DIGEST = "# `unequal init` overwrites this file as long as nobody has edited it. Digest of what follows: "
 
 
@@ -15,7 +15,7 @@ class Method(NamedTuple):
     """Timesteps and loss weight of trainings on all timesteps, in YAML.
 
     Attributes:
-        measured: change of FID of a flow against uniform timesteps.
+        measured: change of a flow's FID relative to uniform timesteps, as text.
     """
 
     sampler: str
@@ -31,7 +31,7 @@ METHODS = {
 
 
 def replaced(text: str, section: str, key: str, value: Any) -> str:
-    """The text of a params file with another value of a key of a section; comments stay."""
+    """Replace the value of a section's key in a params file's text; comments are preserved. Raises KeyError."""
     pattern = re.compile(rf"(^{section}:.*\n(?:[ #].*\n)*?  {key}: )([^#\n]*?)( *(?:#.*)?)$", re.MULTILINE)
     new, count = pattern.subn(
         lambda match: f"{match[1]}{json.dumps(value, ensure_ascii=False)}{match[3]}", text, count=1
@@ -42,14 +42,14 @@ def replaced(text: str, section: str, key: str, value: Any) -> str:
 
 
 def recipes_of(text: str) -> tuple[int, int]:
-    """Beginning and end of the section `recipes`."""
+    """Offsets of the beginning and end of the section `recipes`."""
     return text.index("\nrecipes:"), text.index("\nfinetune_recipes:")
 
 
 def as_flow(text: str) -> str:
-    """A preset as a rectified flow that predicts the velocity, with two experts that meet where SNR is 1.
+    """Convert a preset to a rectified flow that predicts the velocity, with two experts separated where SNR is 1.
 
-    The control of the experts, `longer`, has the images of both together.
+    The control of the experts, `longer`, sees as many images as both together.
     """
     start, end = recipes_of(text)
     recipes = text[start:end]
@@ -64,13 +64,13 @@ def as_flow(text: str) -> str:
 
 
 def predicting(text: str, prediction: str) -> str:
-    """A preset whose models predict something else than the noise; that of three heads stays as it is."""
+    """Change the prediction of a preset's models from noise to another; the model of three heads does not change."""
     start, end = recipes_of(text)
     return text[:start] + text[start:end].replace("prediction: epsilon", f"prediction: {prediction}") + text[end:]
 
 
 def by_method(text: str, method: Method) -> str:
-    """A preset whose models learn by a method; the network of three heads, whose losses are the paper's, does not.
+    """Apply a method to a preset's models, except the network of three heads, whose losses are the paper's.
 
     Recipes inside a range or over slots have their own timesteps, and take the weight alone.
     """
@@ -84,9 +84,9 @@ def by_method(text: str, method: Method) -> str:
 
 
 def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
-    """Scale all budgets of a params file alike, so that the base sees at most so many images.
+    """Scale all budgets of a params file by one factor, so that the base sees at most `most` images.
 
-    Budgets stay whole multiples of the least one, and that of the batch, so that equal compute stays equal.
+    Budgets remain whole multiples of the smallest one, and that of the batch, so that equal compute remains equal.
 
     Returns:
         The text, the base's budget, and the base's former one.
@@ -101,7 +101,7 @@ def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
 
 
 def headed(text: str, images: str, command: str) -> str:
-    """An adapted preset under comments that are true of it, with the digest by which it is recognised."""
+    """Add comments that describe an adapted preset, and a digest that identifies it, above its text."""
     body = text.split("\n", 2)[2]
     body = re.sub(r"^network:.*$", "network:", body, flags=re.MULTILINE)
     body = f"# Settings for the images of {images}, made by `{command}`.\n{body}"
@@ -109,12 +109,12 @@ def headed(text: str, images: str, command: str) -> str:
 
 
 def digest(body: str) -> str:
-    """A short digest of a text."""
+    """Short digest of a text."""
     return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 def is_untouched(text: str) -> bool:
-    """Say whether a params file is as `unequal init` has written it."""
+    """Say whether a params file is unchanged since `unequal init` wrote it."""
     _, _, rest = text.partition("\n")
     line, _, body = rest.partition("\n")
     return line == f"{DIGEST}{digest(body)}"

@@ -1,4 +1,4 @@
-"""Pictures of a trained model or set of experts, equal to those that the pipeline's FID is computed from."""
+"""Pictures of a trained model or set of experts, equal to those from which the pipeline computes FID."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
 DATA, LOSSES = Path("artifacts/data"), Path("artifacts/profiles/base.npz")
-#: Pixels a side to which a grid of small images is enlarged.
+#: Pixels per side to which a grid of small images is enlarged.
 GRID_PIXELS = 512
 
 
@@ -46,16 +46,17 @@ class Settings(Strict):
 
 @dataclass(frozen=True)
 class PictureRequest:
-    """Pictures that are asked for.
+    """A request for pictures.
 
     Attributes:
         model: `best`, a name or a folder.
-        count: of pictures.
+        count: number of pictures.
         params: file of the settings.
-        steps: in place of the settings' own.
-        seed: of the noise.
+        steps: number of sampling steps; None: the settings' own.
+        seed: seed of the noise.
         label: class of all pictures.
-        interpolate: seed to whose first picture that of `seed` is led, along a great circle of noises.
+        interpolate: seed of the noise at which an interpolation ends, which starts at that of `seed`, along a great
+            circle; None: no interpolation.
     """
 
     model: str
@@ -73,7 +74,7 @@ class PictureRequest:
             return self.sampled(settings)
 
     def sampled(self, settings: Settings) -> np.ndarray:
-        """Sample with settings; a batch of another size could round otherwise, so whole batches are sampled."""
+        """Sample with settings, in whole batches, since a batch of another size could round differently."""
         sampling, runtime, device = settings.sampling, settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
         calls = sampling.model_copy(update={"steps": self.steps or sampling.steps}).calls(self.count)
@@ -99,7 +100,7 @@ class PictureRequest:
         whole = [*cut(settings.evaluation.samples, sampling.batch_size)]
         whole += [range(ids.start, ids.stop) for ids in cut(self.count, sampling.batch_size)[len(whole) :]]
         batches = [ids for ids in whole if ids.start < self.count]
-        if start is not None or self.steps is not None or self.label is not None:  # other pictures than evaluation's
+        if start is not None or self.steps is not None or self.label is not None:  # not evaluation's pictures
             batches = cut(self.count, sampling.batch_size)
         parts = list[np.ndarray]()
         with progress(batches[-1].stop, "images", label="samples", shown=runtime.progress) as bar:
@@ -110,9 +111,9 @@ class PictureRequest:
         return np.concatenate(parts)[: self.count]
 
     def start(self, ensemble: Ensemble) -> Tensor | None:
-        """Noises [count, …] on the great circle from the first one of `seed` to that of `interpolate`, if there is one.
+        """Noises [count, …] on the great circle from the first noise of `seed` to that of `interpolate`, if given.
 
-        On the straight line, noises between two would be weaker than those that models are trained with.
+        Noises on the straight line would have a smaller norm than those with which models are trained.
         """
         if self.interpolate is None:
             return None
@@ -124,7 +125,7 @@ class PictureRequest:
         return (torch.sin((1 - share) * angle) * one + torch.sin(share * angle) * other) / torch.sin(angle)
 
     def folder(self) -> Path:
-        """The folder of the model, or of the experts. Raises UserError."""
+        """Folder of the model or of the experts. Raises UserError."""
         name = best() if self.model == "best" else self.model
         for folder in (MODELS / name, Path(name)):
             if (folder / RECORD).exists() or (folder / "group_0" / RECORD).exists():
@@ -132,7 +133,7 @@ class PictureRequest:
         raise UserError(f"{name}: no such model; allowed: best, the folder of a model, or one of {MODELS}: {trained()}")
 
     def timesteps(self, sampling: Sampling, ensemble: Ensemble) -> list[int]:
-        """Timesteps to predict at. Raises UserError where a number of steps has no spacing."""
+        """Timesteps of the predictions. Raises UserError where a number of steps has no spacing."""
         if self.steps is not None and sampling.spacing is None:
             raise UserError(f"--steps {self.steps}: {self.params} lists the timesteps; allowed: none")
         losses = read_losses(LOSSES).mean(1) if sampling.spacing in BY_PROFILE else None
@@ -143,21 +144,21 @@ class PictureRequest:
         return spaced_timesteps(asked, ensemble.schedule, sampling.spacing, losses)
 
     def decoder(self, ensemble: Ensemble, sampling: Sampling, device: torch.device) -> Callable[[Tensor], Tensor]:
-        """The decoder of a model of latents. Raises UserError where its autoencoder is gone."""
+        """Decoder of a model of latents. Raises UserError where its autoencoder is missing."""
         if autoencoder_of(ensemble.record) is None:
             raise UserError(f"{AUTOENCODER}: not the autoencoder that {ensemble.record.name} was trained with")
         return load_autoencoder(AUTOENCODER, device, sampling.batch_size, sampling.precision).decode
 
 
 def device_of(runtime: Runtime) -> torch.device:
-    """The device of runtime.device. Raises UserError where it is CUDA and CUDA is absent."""
+    """Device of runtime.device. Raises UserError where it is CUDA and CUDA is not available."""
     if runtime.device == "cuda" and not torch.cuda.is_available():
         raise UserError("runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
     return torch.device("cuda" if torch.cuda.is_available() and runtime.device != "cpu" else "cpu")
 
 
 def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
-    """Sample, and write a PNG file for each image or one for all into a new folder; a line about them."""
+    """Sample, and write one PNG file per image, or one for all, into a new folder; return a line about them."""
     with appearing(out) as place:
         images = request.images()
         place.mkdir()

@@ -1,4 +1,4 @@
-"""A folder of images at a glance: how many, of what sizes and kinds, with which labels, and what is odd about them."""
+"""Survey of a folder of images: number, sizes, kinds and labels, and anything unusual."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -13,15 +13,15 @@ from unequal.data.sources import FolderImages, folder
 from unequal.errors import UserError
 from unequal.settings.data import Data
 
-#: Files that are decoded; of larger folders a random sample. Sizes and modes are read of all.
+#: Largest number of files that are decoded, at random in larger folders. Sizes and modes are read from all files.
 DECODED = 500
-#: Share of all images from which a class, or a loss by cropping, is remarkable.
+#: Shares above which a class, or the part that cropping removes, is reported.
 LARGE_CLASS, CROPPED = 0.6, 1 / 3
-#: Images a class, below which it hardly shapes features.
+#: Number of images below which a class hardly shapes features.
 SMALL_CLASS = 10
-#: Images below which a model may memorize them.
+#: Number of images below which a model may memorize them.
 FEW = 1000
-#: File names in a line.
+#: Number of file names in a line.
 NAMED = 2
 
 
@@ -30,14 +30,14 @@ class Survey:
     """Facts on a folder of images.
 
     Attributes:
-        files: images that are read, sorted.
+        files: files of the images, sorted.
         classes: images of each class, by its name; empty without labels.
         sizes: width and height of each readable file.
         modes: Pillow's mode → number of files.
         grey, transparent: of the decoded files, those without colour, and those with transparent pixels.
         decoded: number of decoded files.
         unreadable, copies: files that cannot be read, and files with the bytes of an earlier one.
-        notes: what is left out, and why there are no labels.
+        notes: notes on files that are left out, and on why there are no labels.
     """
 
     files: Sequence[Path]
@@ -53,7 +53,7 @@ class Survey:
 
     @classmethod
     def of(cls, path: Path, size: int) -> "Survey":
-        """Look at a folder. Raises UserError where it holds no images that are read."""
+        """Survey a folder. Raises UserError where it holds no readable images."""
         data = Data(source="folder", path=str(path), image_size=size, channels=3, fit="crop", holdout=0.1)
         source = folder(path, data)
         assert isinstance(source.images, FolderImages)
@@ -89,26 +89,26 @@ class Survey:
 
     @property
     def channels(self) -> int:
-        """1 where no decoded image has colour, else 3."""
+        """Number of channels: 1 if no decoded image has colour, else 3."""
         return 1 if len(self.grey) == self.decoded else 3
 
     @property
     def labels(self) -> int | None:
-        """Number of classes, if there are two or more."""
+        """Number of classes, if there are at least two; else None."""
         return len(self.classes) if len(self.classes) > 1 else None
 
     def fits(self, size: int) -> bool:
-        """Whether all images are squares of that size."""
+        """Whether all images are squares of this size."""
         return bool((self.sizes == size).all())
 
     def fitted(self, size: int) -> str:
-        """What is done to the images to bring them to that size."""
+        """Describe the operations that bring the images to this size."""
         if self.fits(size):
             return "as they are"
         return "resized" if bool((self.sizes[:, 0] == self.sizes[:, 1]).all()) else "cropped to squares and resized"
 
     def summary(self) -> str:
-        """A line on count, sizes, kinds and labels."""
+        """Line on number, sizes, kinds and labels."""
         (low_w, low_h), (high_w, high_h) = self.sizes.min(0), self.sizes.max(0)
         span = (
             f"{low_w} × {low_h}" if (low_w, low_h) == (high_w, high_h) else f"{low_w} × {low_h} to {high_w} × {high_h}"
@@ -118,7 +118,7 @@ class Survey:
         return f"{len(self.files):,} images, {span} pixels ({kinds}), {labels}"
 
     def oddities(self, size: int) -> Iterator[str]:
-        """Lines on what may surprise, for images that are brought to a size in pixels."""
+        """Yield lines on unusual properties, for images that are brought to a size in pixels."""
         yield from (note for note in self.notes if not note.endswith("in no subfolders"))
         of = "" if self.decoded == len(self.files) else f" of {self.decoded:,} that were looked at"
         if self.unreadable:
@@ -147,12 +147,12 @@ class Survey:
 
 
 def counted(files: Sequence[Path]) -> str:
-    """The number of some files, and the first names."""
+    """Number of files, and their first names, as text."""
     return f"{len(files):,} ({', '.join(file.name for file in files[:NAMED])}{', …' if len(files) > NAMED else ''})"
 
 
 def copies(files: Sequence[Path]) -> list[Path]:
-    """Files with the same bytes as an earlier one; only files of equal size are read."""
+    """Files with the same bytes as an earlier file; only files of equal size are read."""
     by_size = defaultdict[int, list[Path]](list)
     for file in files:
         by_size[file.stat().st_size].append(file)

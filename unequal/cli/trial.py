@@ -1,6 +1,6 @@
-"""A smoke run of a params file: every stage of the graph with small budgets, in a folder of its own.
+"""Smoke run of a params file: every stage of the graph with small budgets, in a folder of its own.
 
-Network, batches, precision and data stay, so that what would fail for want of memory or by a picture fails here.
+Network, batches, precision and data do not change, so that failures from lack of memory or from an image appear here.
 """
 
 import os
@@ -27,7 +27,7 @@ from unequal.settings.params import EXPERTS, Params
 from unequal.settings.strict import PARAMS, read_yaml
 
 GRAPH = Path("dvc.yaml")
-#: At most, whatever the settings say. Each is taken over only if the file is sound with it.
+#: Setting → upper limit. A limit is applied only if the file remains valid with it.
 LIMITS: dict[str, int] = {
     "profile.images": 2,
     "profile.floor": 64,
@@ -42,9 +42,9 @@ LIMITS: dict[str, int] = {
 }
 #: Upper limits of each way of pruning, and of its ranking of units.
 PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
-#: Models that are profiled and scored each in a way of its own.
+#: Models that are each profiled and scored in a different way.
 KINDS = ("base", "mixed", *EXPERTS)
-#: Shares of the budgets that are tried, the largest first, until the run fits the time.
+#: Shares of the budgets, tried from the largest until the run fits the time.
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 
 
@@ -84,7 +84,7 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
 
 
 def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, dict[str, Any]]:
-    """Shrink settings until their run takes at most `limit` seconds here, as far as that can be.
+    """Shrink settings until their run takes at most `limit` seconds on this machine, as far as possible.
 
     Returns:
         Estimated seconds, and the settings.
@@ -108,13 +108,13 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
 
 
 def least(document: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Settings with the least budgets, and with measurements of those models alone that are of a kind of their own."""
+    """Settings with the smallest budgets, which measure only one model of each kind."""
     kinds = {name: [one for one in document[name] if one in KINDS] for name in ("variants", "profiled_models")}
     return sound(with_budgets(document, 0.0, file), kinds, file)
 
 
 def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Lower counts of all that is no training, and drop models that differ in a number alone."""
+    """Lower all counts outside trainings, and drop models that differ only in a number."""
     document = sound(document, {"replicas": 1, "evaluation.allow_singular": True}, file)
     for keys, value in smaller(document):
         document = sound(document, {keys: value}, file)
@@ -127,7 +127,7 @@ def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def smaller(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys of counts, and smaller values."""
+    """Yield dotted keys of counts with smaller values."""
     for dotted, most in LIMITS.items():
         section, key = dotted.split(".")
         value = document[section].get(key)
@@ -142,7 +142,7 @@ def smaller(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def with_budgets(document: dict[str, Any], share: float, file: Path) -> dict[str, Any]:
-    """Settings whose trainings see a share of their images, a batch at least, as far as they stay sound."""
+    """Settings whose trainings see a share of their images, but at least a batch, as far as they remain valid."""
     batch = document["training"]["batch_size"]
     for name, recipe in document["recipes"].items():
         images = max(batch, round(share * recipe["images"]))
@@ -155,7 +155,7 @@ def with_budgets(document: dict[str, Any], share: float, file: Path) -> dict[str
 
 
 def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict[str, Any]:
-    """The document with other values at dotted keys; as it was, where it would not be sound with them."""
+    """Change values at dotted keys of a document; return it unchanged if it would not be valid."""
     changed = document
     for dotted, value in changes.items():
         changed = with_value(changed, dotted.split("."), value)
@@ -166,7 +166,7 @@ def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict
 
 
 def read(document: dict[str, Any], file: Path) -> Params:
-    """Read settings that stand in no file. Raises UserError."""
+    """Validate settings that are not in a file. Raises UserError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file.name
         path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")

@@ -16,7 +16,7 @@ from unequal.pipeline.store import database_file, experiment_number
 from unequal.pipeline.tracker import tracking_uri, without_credentials
 from unequal.pipeline.workdirs import project_root
 
-#: Longest wait for the server's first answer, which imports MLflow in several processes.
+#: Seconds to wait for the first answer of the server, which imports MLflow in several processes.
 START_SECONDS = 120
 HOST = "127.0.0.1"
 
@@ -26,7 +26,7 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
 
     Args:
         params: the params file, whose `runtime.tracking` says where runs are logged.
-        port: of the server on this machine; a tracking server elsewhere has its own.
+        port: port of the server on this machine; a tracking server elsewhere has its own.
         browser: whether to open the address.
 
     Raises:
@@ -56,7 +56,7 @@ def show(server: str, experiment: str | None, browser: bool) -> None:
 
 @contextlib.contextmanager
 def server(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run MLflow's server on a port of this machine, and end it with the block."""
+    """Run MLflow's server on a port of this machine, and end it when the context ends."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

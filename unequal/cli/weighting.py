@@ -22,7 +22,7 @@ from unequal.training.objectives import objective_for
 
 
 class Recipes(Strict):
-    """Recipes and plans of a params file of any kind; other sections are ignored."""
+    """Recipes and plans of any kind of params file; other sections are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -31,7 +31,7 @@ class Recipes(Strict):
     plans: dict[str, Plan] = Field(default_factory=dict)
 
     def named(self, name: str) -> Recipe:
-        """The recipe of that name, or of the plan of that name. Raises UserError where there is none."""
+        """Recipe of this name, or that of the plan of this name. Raises UserError where there is none."""
         if name not in (known := self.recipes | {plan: one.recipe for plan, one in self.plans.items()}):
             raise UserError(f"recipes: there is no '{name}'; allowed: {', '.join(known)}")
         return known[name]
@@ -40,8 +40,8 @@ class Recipes(Strict):
         """Effective weightings of a recipe: one, or one for each range that it trains inside.
 
         Args:
-            name: of the recipe, or of a plan.
-            folder: of the params file, in which artifacts and results lie.
+            name: name of the recipe or of a plan.
+            folder: folder of the params file, with artifacts and results.
 
         Raises:
             UserError: there is no such recipe, or a file is missing.
@@ -60,16 +60,16 @@ class Recipes(Strict):
 
 
 def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) -> dict[str, np.ndarray]:
-    """Densities and weights that trainings of a recipe have learned, if any are stored: tables [T]."""
+    """Tables [T] of densities and weights that trainings of a recipe have learned, if any are stored."""
     if files := sorted((folder / "results/trainings" / name).glob("*.json")):
         return learned_by(files)
     return stored_weight(folder / "artifacts/models" / name, recipe, schedule)
 
 
 def stored_weight(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
-    """`factors` [T] of a weight whose parameters are stored with a model.
+    """Factors [T] of a weight whose parameters are stored with a model, under the key `factors`.
 
-    Other weights have none, nor have clusters by gradients, which no model stores.
+    The result is empty for other weights, and for clusters by gradients, which no model stores.
 
     Raises:
         UserError: the stored weight was learned by other settings.
@@ -87,21 +87,21 @@ def stored_weight(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[
 
 
 def groups_of(name: str, plan: Plan, schedule: NoiseSchedule) -> dict[int, TimestepSet]:
-    """A plan's groups, counted from 0. Raises UserError where they go by what is measured."""
+    """Groups of a plan, counted from 0. Raises UserError where they depend on measurements."""
     if plan.groups.needs_excess:
         raise UserError(f"plans.{name}.groups: they go by the base's excess loss, which settings do not fix")
     return {number: one.range for number, one in enumerate(plan.groups.made(schedule))}
 
 
 def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepRange]:
-    """Groups, counted from 0, or slots, counted from 1. Raises UserError where their file is missing."""
+    """Ranges of groups, counted from 0, or of slots, counted from 1. Raises UserError where their file is missing."""
     if name == "expert":
         return dict(enumerate(read_groups(artifacts / "groups.json").partition.covering(timesteps, "groups")))
     return dict(enumerate(read_slots(artifacts / "slots.json", timesteps).slots, start=1))
 
 
 def draw_recipes(recipes: Sequence[str], params: Path, target: Path) -> list[str]:
-    """Draw some recipes of a params file; lines that describe them. Raises UserError."""
+    """Draw some recipes of a params file; return lines that describe them. Raises UserError."""
     settings = validate(Recipes, read_yaml(params), params)
     weightings = [one for name in recipes for one in settings.curves(name, params.parent)]
     save(target, (13, 7), lambda figure: draw(figure, weightings, settings.schedule.tables()))

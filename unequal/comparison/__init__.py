@@ -1,4 +1,4 @@
-"""Comparisons of arms in blocks of trainings; a pilot estimates which differences they can detect."""
+"""Comparisons of variants in blocks of trainings; a pilot estimates which differences they can detect."""
 
 from unequal.errors import needs
 

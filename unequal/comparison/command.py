@@ -1,4 +1,4 @@
-"""`unequal compare`: run a comparison of arms in blocks, or continue it."""
+"""`unequal compare`: run a comparison of variants in blocks, or continue it."""
 
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The arm that came first among many, trained once more with its control in blocks that had no say in that."""
+"""Confirmation: the best variant of a comparison and its control, trained again in blocks that did not select it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,12 +28,12 @@ from unequal.statistics.verdicts import Verdict, judge
 from unequal.training.results import write_models
 from unequal.workspace import Nested
 
-#: Places of a pair.
+#: Roles in a pair of trainings.
 FIRST, CONTROL = "first", "control"
 
 
 class Named(Strict):
-    """An arm with the settings that it was trained by: a recipe, or a plan that continues the base."""
+    """A variant with the settings that it was trained with: a recipe, or a plan that continues the base."""
 
     arm: Name
     recipe: Recipe | None = None
@@ -42,7 +42,7 @@ class Named(Strict):
 
 
 class First(Strict):
-    """results/confirm/first.json. Arms are trained again as it says, so that a further arm does not make that stale."""
+    """results/confirm/first.json: the settings of the pair, so that a new variant does not make its trainings stale."""
 
     first: Named
     control: Named
@@ -57,13 +57,13 @@ class PairFigures(Figures):
 
 
 def standings(results: ComparisonResults, arms: Sequence[str], endpoint: str) -> list[tuple[str, float]]:
-    """Arms with the geometric mean of an endpoint over blocks, the best first."""
+    """Variants with the geometric mean of an endpoint over blocks, the best first."""
     means = np.exp(results.logarithms(endpoint, arms).mean(1)).tolist()
     return sorted(zip(arms, means, strict=True), key=lambda one: one[1])
 
 
 def named_first(results: ComparisonResults, params: ComparisonParams) -> First:
-    """The arm that came first, and the control of all arms."""
+    """Name the best variant and the control, with their settings."""
     comparison = params.comparison
     endpoint: str = comparison.confirm.by or next(iter(comparison.endpoints))
     best, _ = standings(results, comparison.candidates, endpoint)[0]
@@ -82,14 +82,14 @@ def named_first(results: ComparisonResults, params: ComparisonParams) -> First:
 def trained_again(
     measuring: Measuring, settings: NetworkSettings, place: str, named: Named, base: Recipe | None
 ) -> dict[str, Any]:
-    """Train one arm of a pair within a fresh block, and measure it.
+    """Train one variant of a pair within a fresh block, and measure it.
 
     Args:
         measuring: measures the block; its workspace holds the trainings.
-        settings: by which fresh weights are trained.
-        place: of the arm in the pair.
-        named: the arm.
-        base: the recipe of the base that plans continue.
+        settings: settings of trainings from fresh weights.
+        place: role in the pair, FIRST or CONTROL.
+        named: the variant.
+        base: recipe of the base that plans continue; None: no plan continues one.
     """
     run, data, block, arm = measuring.workspace, measuring.data, measuring.block, named.arm
     folder = run.work / f"{place}_models"
@@ -101,7 +101,7 @@ def trained_again(
     else:
         assert named.plan is not None
         assert base is not None
-        # Both arms of a pair continue one base, whose training the second one finds finished.
+        # Both variants of a pair continue one base; the second one finds its training finished.
         write_models(root := run.work / "base", Block(settings, data, block).train(Nested(run, "base"), base, "base"))
         job = ExpertsJob(named.plan, f"{arm}/block_{block}", root, data, settings.training, arm_seed(block, arm))
         costs = own_costs(train_plan(Nested(run, place), job, folder))
@@ -110,12 +110,12 @@ def trained_again(
 
 
 def read_pairs(folder: Path, seeds: Sequence[int]) -> list[Mapping[str, Any]]:
-    """Both trainings of every fresh block. Raises UserError where a file is missing or damaged."""
+    """Read both trainings of every fresh block. Raises UserError where a file is missing or damaged."""
     return [read_figures(folder / f"block_{seed}.json", PairFigures) for seed in seeds]
 
 
 def confirmed(results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Verdict]:
-    """Verdict of fresh blocks on the first arm against the control, by endpoint."""
+    """Verdict of the fresh blocks on the best variant against the control, by endpoint."""
     pooled, verdicts = results.plan.pooled_arms, dict[str, Verdict]()
     for endpoint, delta in results.plan.endpoints.items():
         own = BlockModel(pooled, results.logarithms(endpoint, pooled))
@@ -125,10 +125,10 @@ def confirmed(results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]) ->
 
 
 def once_more(model: BlockModel, pairs: np.ndarray) -> Estimate:
-    """Estimate a difference from pairs of ln(endpoint) [blocks, 2], arm and control.
+    """Estimate a difference from pairs of ln(endpoint) [blocks, 2], variant and control.
 
-    A few blocks show a difference, but hardly its scatter: that is taken from all pooled arms of the comparison, where
-    the pairs do not scatter more.
+    A few blocks estimate a difference, but hardly its scatter. The variance is therefore that of all pooled variants of
+    the comparison, or that of the pairs if it is larger.
     """
     differences = pairs[:, 0] - pairs[:, 1]
     squared = max(2 * model.pooled_variance, float(differences.var(ddof=1))) / len(differences)

@@ -35,11 +35,11 @@ from unequal.report.memorizing import grid_size
 from unequal.report.overview import pareto_front
 from unequal.report.page import Drawing
 
-#: Colours of variants; the control once more is grey.
+#: Colours of variants; the repeated control is grey.
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
-#: Inches of a row of a comparison, and of what stands around a panel.
+#: Inches: height of a row of a comparison, of the margins around a panel, and width of a picture.
 ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
-#: Ratio of the highest to the lowest training cost from which a picture of costs is drawn.
+#: Least ratio of the highest to the lowest training cost for which a picture of costs is drawn.
 LEAST_RATIO = 1.01
 
 
@@ -112,7 +112,7 @@ def mean_flops(results: ComparisonResults, arm: str) -> float:
 
 
 def cost(figure: Figure, results: ComparisonResults, endpoint: str) -> None:
-    """A point a variant, and the Pareto front."""
+    """Draw one point per variant, and the Pareto front."""
     axes, arms = figure.subplots(), results.plan.arms.all
     flops = [mean_flops(results, arm) for arm in arms]
     logs = results.logarithms(endpoint, arms)
@@ -130,7 +130,7 @@ def cost(figure: Figure, results: ComparisonResults, endpoint: str) -> None:
 
 
 def along_trainings(results: ComparisonResults, by: Sequence[str]) -> Drawing:
-    """Endpoints over images."""
+    """Picture of the endpoints over training images."""
     return Drawing(
         "along",
         (WIDTH, 4.6 * len(by)),
@@ -142,7 +142,7 @@ def along_trainings(results: ComparisonResults, by: Sequence[str]) -> Drawing:
 
 
 def paths(figure: Figure, results: ComparisonResults, by: Sequence[str]) -> None:
-    """A panel an endpoint, in it a line an arm, a point a training and snapshot."""
+    """Draw one panel per endpoint, with one line per variant and one point per training and snapshot."""
     for axes, endpoint in zip(np.atleast_1d(figure.subplots(len(by), 1)), by, strict=True):
         path(axes, results, endpoint)
         half = " of half of the samples" if endpoint == "fid" else ""
@@ -150,7 +150,7 @@ def paths(figure: Figure, results: ComparisonResults, by: Sequence[str]) -> None
 
 
 def path(axes: Axes, results: ComparisonResults, endpoint: str) -> None:
-    """One endpoint over images."""
+    """Draw one endpoint over training images."""
     axes.set_prop_cycle(color=CYCLE)
     for arm in results.plan.arms.all:
         curves = [curve_of(one, endpoint) for one in results.trainings[arm].values()]
@@ -165,7 +165,7 @@ def path(axes: Axes, results: ComparisonResults, endpoint: str) -> None:
 
 
 def comparisons(figure: Figure, families: Sequence[Family], again: Contrast) -> None:
-    """A panel an endpoint, a row a comparison; the control trained once more is the last."""
+    """Draw one panel per endpoint, with one row per comparison; the last row is the repeated control."""
     panels = np.atleast_1d(figure.subplots(len(families), 1))
     drawn = [[*map(partial(forest_row, family), family.verdicts), check_row(family, again)] for family in families]
     for axes, family, rows in zip(panels, families, drawn, strict=True):
@@ -175,13 +175,13 @@ def comparisons(figure: Figure, families: Sequence[Family], again: Contrast) -> 
 
 
 def forest_row(family: Family, one: Contrast) -> ForestRow:
-    """A planned comparison with its verdict and what the study can detect of it."""
+    """Row of a planned comparison, with its verdict and its smallest detectable difference."""
     found, name = family.verdicts[one], comparison_label(one.arm, one.control)
     return ForestRow(name, found.change, found.low, found.high, found.word, family.visible[one])
 
 
 def check_row(family: Family, again: Contrast) -> ForestRow:
-    """The control trained once more, where nothing should differ."""
+    """Row of the repeated control, which should not differ from the control."""
     found = family.repeated
     return ForestRow(
         f"{comparison_label(again.arm, again.control)} (check)", found.change, found.low, found.high, found.word
@@ -189,7 +189,7 @@ def check_row(family: Family, again: Contrast) -> ForestRow:
 
 
 def curves(figure: Figure, results: ComparisonResults) -> None:
-    """An arm's loss over its control's, over timesteps counted from 1."""
+    """Draw each variant's loss divided by its control's, over timesteps counted from 1."""
     axes, middle = figure.subplots(), middles(results)
     compared = (*results.plan.compared, results.plan.repeated)
     axes.set_prop_cycle(color=CYCLE)
@@ -212,14 +212,14 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
 
 
 def without_outliers(values: np.ndarray, limits: tuple[float, float]) -> tuple[float, float]:
-    """Limits of an axis that the outer twentieths of values do not stretch to more than twice what the others need."""
+    """Limits of an axis; the outer twentieths of the values may at most double the span of the others."""
     low, high = np.quantile(values, [0.05, 0.95])
     room = 0.5 * (high - low)
     return max(limits[0], min(float(low - room), 0.0)), min(limits[1], max(float(high + room), 0.0))
 
 
 def losses(figure: Figure, results: ComparisonResults) -> None:
-    """Losses of all arms."""
+    """Draw the losses of all variants."""
     axes = figure.subplots()
     axes.set_prop_cycle(color=CYCLE)
     for arm in results.plan.arms.all:
@@ -233,7 +233,7 @@ def losses(figure: Figure, results: ComparisonResults) -> None:
 
 
 def middles(results: ComparisonResults) -> np.ndarray:
-    """Where the bins of the curves are drawn, as timesteps counted from 1."""
+    """Positions of the bins of the curves, as timesteps counted from 1, [bins]."""
     first = results.bins + 1.0
     middle: np.ndarray = np.sqrt(first * np.append(first[1:], results.timesteps + 1))
     return middle

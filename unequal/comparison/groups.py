@@ -1,4 +1,4 @@
-"""Each group's expert compared with the joint model: images inside the group, and losses there."""
+"""Comparison of each group's expert with the joint model: images inside the group, and losses there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 class GroupFigures(Figures):
-    """A group of a plan: its timesteps, and the images that its model was trained on inside it."""
+    """A group of a plan: its timesteps, and the images on which its model was trained inside it."""
 
     first: NonNegativeInt
     last: NonNegativeInt
@@ -50,12 +50,12 @@ class GroupComparison:
     """A group's expert compared with the joint model.
 
     Attributes:
-        arm: the experts.
-        first, last: timesteps of the group.
-        over: first and last timestep that the losses are of.
-        joint_images, images: at timesteps of the group, means over blocks.
-        joint_loss, loss: held-out loss of ε there, [blocks].
-        joint_whole: the joint model's over all timesteps, as many times as all timesteps are those of `over`, [blocks].
+        arm: the variant whose experts are compared.
+        first, last: first and last timestep of the group.
+        over: first and last timestep over which losses are averaged.
+        joint_images, images: training images at timesteps of the group, joint model and expert, means over blocks.
+        joint_loss, loss: held-out loss of ε averaged over `over`, joint model and expert, [blocks].
+        joint_whole: the joint model's loss summed over all timesteps, divided by the timesteps of `over`, [blocks].
     """
 
     arm: str
@@ -81,14 +81,14 @@ class GroupComparison:
 
 
 def compare_groups(results: ComparisonResults, trainings: Path) -> list[GroupComparison]:
-    """All groups of all arms that have several groups of adjacent timesteps.
+    """Compare all groups of all variants that have several groups of adjacent timesteps.
 
     Args:
         results: the study's trainings.
         trainings: the folder of the trainings' own figures.
 
     Raises:
-        UserError: a training's figures are missing, or other groups in one block than in another.
+        UserError: a training's figures are missing, or a variant's groups differ between blocks.
     """
     read = {
         arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in results.plan.seeds]
@@ -105,7 +105,7 @@ def groups_of(
     joint: str,
     joints: Sequence[Mapping[str, Any]],
 ) -> Iterator[GroupComparison]:
-    """The groups of an arm. Raises UserError where they differ between blocks."""
+    """Yield the comparisons of a variant's groups. Raises UserError where groups differ between blocks."""
     for groups in zip(*(one["groups"] for one in plans), strict=True):
         first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
         if max(map(len, (first, last, stride))) > 1:
@@ -127,14 +127,16 @@ def groups_of(
 
 
 def widths(results: ComparisonResults) -> np.ndarray:
-    """Timesteps of each bin of the curves, [K]."""
+    """Number of timesteps in each bin of the curves, [K]."""
     return np.diff([*results.bins, results.timesteps])
 
 
 def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1; and their ends.
+    """Weights of the bins that lie wholly in a range of timesteps, and the first and last timestep of those bins.
 
-    Raises UserError where none does.
+    Weights, [K], are proportional to a bin's number of timesteps and sum to 1.
+
+    Raises UserError where no bin lies in the range.
     """
     starts = results.bins
     ends = starts + widths(results)
@@ -146,7 +148,7 @@ def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.n
 
 
 def group_table(groups: Sequence[GroupComparison], joint: str) -> Table:
-    """A row an arm and group."""
+    """Table with one row per variant and group."""
     note = (
         f"Compared with {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses "
         "are means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are "
@@ -158,7 +160,7 @@ def group_table(groups: Sequence[GroupComparison], joint: str) -> Table:
 
 
 def row(one: GroupComparison) -> tuple[str, ...]:
-    """A group as text."""
+    """Row of a group as text."""
     change, error = one.change
     return (
         label(one.arm),

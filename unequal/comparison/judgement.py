@@ -11,8 +11,8 @@ from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 from unequal.statistics.verdicts import Verdict, interval, judge
 
-#: An arm is reported as scattering otherwise than the rest from so many times the middle one's deviation on: simulated
-#: verdicts hold up to there. With fewer arms than these, residuals do not show which one scatters.
+#: A variant is reported as scattering differently above this multiple of the median deviation: in simulations, verdicts
+#: hold up to it. With fewer variants than LEAST_ARMS, residuals do not show which one scatters.
 UNLIKE, LEAST_ARMS = 2.0, 4
 
 
@@ -23,13 +23,14 @@ class Family:
     Attributes:
         endpoint: its name.
         delta: δ in ln(endpoint).
-        needed: the difference that has to be visible, or smaller ones than are visible are not judged.
-        visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter of
-            the trainings.
+        needed: the difference in ln(endpoint) that must be detectable; otherwise, differences below `visible` are not
+            judged.
+        visible: the difference that this number of blocks detects in four of five studies, for each comparison, by the
+            scatter of the trainings.
         verdicts: one for each planned comparison.
-        repeated: the verdict on the A/A arm, which is no part of the family.
-        alone: each comparison's 95 % interval by its two arms alone, A/A too; no verdict uses it.
-        deviations: how each pooled arm's trainings scatter within blocks, in ln(endpoint).
+        repeated: the verdict on the repeated control (A/A), which does not belong to the family.
+        alone: each comparison's 95 % interval from its two variants alone, A/A included; no verdict uses it.
+        deviations: standard deviation of each pooled variant's trainings within blocks, in ln(endpoint).
     """
 
     endpoint: str
@@ -43,7 +44,7 @@ class Family:
 
     @property
     def unlike(self) -> dict[str, float]:
-        """Pooled arms that scatter more than twice as much as the middle one, with their deviations."""
+        """Pooled variants whose deviation is more than twice the median, with their deviations."""
         usual = median(self.deviations.values()) if self.deviations else 0.0
         return {arm: one for arm, one in self.deviations.items() if one > UNLIKE * usual}
 
@@ -74,7 +75,7 @@ def family(results: ComparisonResults, endpoint: str) -> Family:
         estimates = [estimate(results, endpoint, one) for one in comparisons]
         return judge(estimates, delta, [seen[one] for one in comparisons], asked)
 
-    (again,) = judged(repeated)  # by itself: it is a check, and no question of the study
+    (again,) = judged(repeated)  # by itself, since it is a check and not a question of the study
     apart = {one: interval(estimate_alone(results, endpoint, one)) for one in (*planned, repeated)}
     return Family(
         endpoint=endpoint,
@@ -89,9 +90,10 @@ def family(results: ComparisonResults, endpoint: str) -> Family:
 
 
 def visible(results: ComparisonResults, endpoint: str, comparison: Contrast) -> float:
-    """The difference that a comparison detects in four of five cases, by an upper bound (80 %) of its scatter.
+    """Difference in ln(endpoint) that a comparison detects in four of five cases, by the 80 % bound of its scatter.
 
-    These are residuals, which know nothing of differences between arms: to plan by them favours no verdict.
+    The scatter is estimated from residuals, which do not depend on differences between variants: to plan by it favours
+    no verdict.
     """
     if comparison.test == "welch":
         values = results.logarithms(endpoint, comparison.arms)
@@ -104,32 +106,32 @@ def visible(results: ComparisonResults, endpoint: str, comparison: Contrast) -> 
 
 
 def estimate(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:
-    """The difference of two arms, with its error by the test that the plan names."""
+    """Difference of two variants, with its error by the test that the plan names."""
     if comparison.test == "pooled":
         return pooled(results, endpoint).contrast(*comparison.arms)
     return estimate_alone(results, endpoint, comparison)
 
 
 def estimate_alone(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:
-    """The difference of two arms by these alone: Student's test of pairs, or Welch's where no blocks are shared."""
+    """Difference of two variants from these alone: Student's paired test, or Welch's where no blocks are shared."""
     if comparison.test == "welch":
         return welch(*results.logarithms(endpoint, comparison.arms).tolist())
     return alone(results, endpoint, comparison).contrast(*comparison.arms)
 
 
 def alone(results: ComparisonResults, endpoint: str, comparison: Contrast) -> BlockModel:
-    """Two arms by themselves."""
+    """Block model of two variants alone."""
     return BlockModel(comparison.arms, results.logarithms(endpoint, comparison.arms))
 
 
 def pooled(results: ComparisonResults, endpoint: str) -> BlockModel:
-    """The arms that share a variance."""
+    """Block model of the variants that share a variance."""
     arms = results.plan.pooled_arms
     return BlockModel(arms, results.logarithms(endpoint, arms))
 
 
 def deviations(results: ComparisonResults, endpoint: str) -> dict[str, float]:
-    """How each pooled arm scatters within blocks, where there are enough to distinguish them."""
+    """Deviation of each pooled variant within blocks; empty where there are too few variants to distinguish them."""
     if len(results.plan.pooled_arms) < LEAST_ARMS:
         return {}
     blocks = pooled(results, endpoint)

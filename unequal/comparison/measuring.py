@@ -1,4 +1,4 @@
-"""A training's endpoints: losses of held-out images and FID, on the same draws and from the same noise for all."""
+"""Endpoints of a training: losses of held-out images and FID, on the same draws and from the same noise for all."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.strict import StageSettings
 from unequal.workspace import Chunks, Workspace
 
-#: Further figures of samples, as they stand in a score.
+#: Further figures of samples, by their keys in a score.
 SCORES = ("fid_half", "kid", "precision", "recall")
 #: Costs in a score → their names here.
 COSTS = {
@@ -34,12 +34,12 @@ COSTS = {
     "parameters": "parameters",
     "parameters_per_step": "parameters_per_step",
 }
-#: Conditions that all arms of a block share, or they cannot be compared.
+#: Conditions that all variants of a block must share to be comparable.
 CONDITIONS = ("extractor", "features", "reference", "samples_per_seed", "sampling_seeds", "sampling", "device", "fp32")
 
 
 class MeasuringSettings(StageSettings):
-    """Keys of params.yaml by which every training is measured."""
+    """Keys of params.yaml that say how every training is measured."""
 
     seed: int
     profile: Profile
@@ -54,10 +54,10 @@ class Measuring:
     Attributes:
         workspace: where chunks are stored, and on which device.
         settings: keys of params.yaml.
-        data: held-out images are those whose loss is measured.
-        extractor: of the features that FID compares.
-        block: has draws and sampling noise of its own, so that what they add to a figure averages out over blocks.
-        half: of the held-out images, whose losses are measured: the one that nothing is chosen by, or the other.
+        data: prepared data; losses are measured on its held-out images.
+        extractor: extractor of the features that FID compares.
+        block: seeds draws and sampling noise, so that their effect on a figure averages out over blocks.
+        half: half of the held-out images on which losses are measured: `choice` selects, `report` reports.
     """
 
     workspace: Workspace
@@ -71,12 +71,12 @@ class Measuring:
     def of(
         cls, run: Workspace, settings: MeasuringSettings, block: int, half: Literal["report", "choice"] = "report"
     ) -> Self:
-        """Measure by the data and the extractor that a stage reads."""
+        """Set up measuring with the data and the extractor that a stage reads."""
         data = PreparedData.open(run.input("artifacts/data"))
         return cls(run, settings, data, BuiltExtractor.load(run.input("artifacts/extractor")), block, half)
 
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
-        """Figures of a model or a set of experts, whose name is unique within the workspace."""
+        """Figures of a model or a set of experts; `name` is unique within the workspace."""
         began = time.perf_counter()
         experts, runtime = Ensemble.load(folder, self.workspace.device), self.workspace.runtime
         profiling, sampling = self.settings.profile, self.settings.sampling
@@ -99,7 +99,7 @@ class Measuring:
         }
 
     def samples(self, folder: Path, name: str) -> np.ndarray:
-        """The first samples that a model or a set of experts was scored by, uint8 [n, C, H, W]."""
+        """First samples of those that a model or a set of experts was scored by, uint8 [n, C, H, W]."""
         return self.scoring.shown(Ensemble.load(folder, self.workspace.device), name)
 
     def path(self, half: Path, end: Path, name: str) -> dict[str, Any]:
@@ -121,13 +121,13 @@ class Measuring:
 
     @property
     def scoring(self) -> Scoring:
-        """How samples are scored."""
+        """Scoring of samples, with the block's own sampling seeds."""
         chosen = self.settings.evaluation
         own = chosen.model_copy(update={"seeds": tuple(torch_seed(seed, self.block) for seed in chosen.seeds)})
         return Scoring(self.workspace, self.settings.sampling, own, self.data, self.extractor)
 
     def conditions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """Conditions of the figures, equal for all arms that are compared."""
+        """Conditions of the figures, equal for all variants that are compared."""
         return {
             "data": data_condition(self.data.facts),
             "data_sha256": self.data.facts["sha256"],
@@ -138,16 +138,16 @@ class Measuring:
 
 
 def curve(losses: np.ndarray) -> dict[str, list[float]]:
-    """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
+    """Mean loss in bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
     first = log_bins(len(losses), BINS)[:-1]
     means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
     return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}
 
 
 def of_half_the_samples(measuring: Measuring) -> Measuring:
-    """Measuring by half of the samples: sampling is most of what measuring costs.
+    """Measuring with half of the samples, since sampling dominates the cost of measuring.
 
-    They are the first half of what the end is scored by, from the same noise: its `fid_half` is the FID of these.
+    The noise is that of the first half of the final model's samples, whose `fid_half` is therefore comparable.
     """
     chosen = measuring.settings.evaluation
     samples = half_of(chosen.samples)
@@ -156,13 +156,13 @@ def of_half_the_samples(measuring: Measuring) -> Measuring:
 
 
 def point(folder: Path, figures: Mapping[str, Any], fid: float) -> dict[str, Any]:
-    """A point of a path: images seen, endpoints with the FID of half of the samples, and losses over timesteps."""
+    """Point of a path: images seen, endpoints with the FID of half of the samples, and losses over timesteps."""
     losses = figures["curve"]["loss"]
     return {"images": load_record(folder).images_seen} | figures["endpoints"] | {"fid": fid, "curve": losses}
 
 
 def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str) -> dict[str, Any]:
-    """Figures of the end of a training, with its `path`; the name is unique within the workspace."""
+    """Figures of a training's final model, with its `path` over snapshots; `name` is unique within the workspace."""
     figures, half = measuring.figures(end, name), of_half_the_samples(measuring)
     seconds, path = figures["costs"]["measuring_seconds"], []
     for folder in snapshots:
@@ -174,9 +174,9 @@ def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str)
 
 
 def pilot_along(measuring: Measuring, half: Path, end: Path, name: str, snapshots: int) -> dict[str, Any]:
-    """Figures of a pilot at half of its images and at the end, each by half of the samples.
+    """Figures of a pilot's training at half of its images and at the end, each from half of the samples.
 
-    Its seconds are those of a training with so many snapshots, whose end takes all samples.
+    Measuring seconds are estimated for a training with `snapshots` snapshots, whose final model takes all samples.
     """
     cheap = of_half_the_samples(measuring)
     figures, before = cheap.figures(end, name), cheap.figures(half, f"{name}_half")

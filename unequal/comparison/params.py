@@ -30,7 +30,7 @@ class ComparisonParams(Scored):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The base and the arms that are recipes; further recipes serve stages in stages.yaml."""
+        """Recipes of the base and of variants that are recipes; further recipes serve stages in stages.yaml."""
         arms = self.comparison.arms
         needed = dict.fromkeys((*arms.bases, *arms.fresh), FRESH) | dict.fromkeys(arms.heads, THREE_HEADS)
         others = {name: FRESH for name in self.recipes if name not in needed} if self.study else {}
@@ -38,19 +38,19 @@ class ComparisonParams(Scored):
 
     @property
     def samples_three_heads(self) -> bool:
-        """All arms are sampled."""
+        """Three heads are sampled, as all variants are."""
         return bool(self.comparison.arms.heads)
 
     @property
     def with_other_batches(self) -> set[str]:
-        """Recipes of arms with batches of their own."""
+        """Recipes of variants with a batch size of their own."""
         return {f"recipes.{name}" for name in self.comparison.batch_sizes} | (
             set(self.placed_recipes) if self.study else set()
         )
 
     @property
     def placed_recipes(self) -> dict[str, Recipe]:
-        """All recipes, also those of plans and of what the pilot tries of them."""
+        """All recipes, including those of plans and those that the pilot tries."""
         plans = {
             f"plans.{name}.recipe": shortened(plan.recipe, 1.0, self.pilot.tried(name))
             for name, plan in self.plans.items()
@@ -72,7 +72,7 @@ class ComparisonParams(Scored):
 
     @model_validator(mode="after")
     def the_pilot_fits(self) -> Self:
-        """The pilot has arms of the comparison and seeds of its own; the A/A arm is trained as its control."""
+        """Check that the pilot has the comparison's variants and its own seeds, and that A/A uses its control's try."""
         self.pilot.check(self.comparison)
         arm, control = self.comparison.repeated.arms
         tries = [choice(self.pilot.chosen, one) for one in (arm, control)]
@@ -87,7 +87,7 @@ class ComparisonParams(Scored):
 
     @model_validator(mode="after")
     def blocks_begin_with_fresh_weights(self) -> Self:
-        """A trained network has one set of weights, which would make all blocks one."""
+        """Refuse a floor, and a pretrained network, whose one set of weights would make all blocks one."""
         if self.network.pretrained is not None:
             raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
         if self.profile.floor != "none":
@@ -96,7 +96,7 @@ class ComparisonParams(Scored):
 
     @model_validator(mode="after")
     def speed_can_be_measured(self) -> Self:
-        """Arms are measured at the same points, two of them in the second half, and by samples enough at each."""
+        """Check that variants are measured at equal points, two in the second half, with enough samples at each."""
         if (speed := self.comparison.speed) is None:
             return self
         if self.comparison.arms.continued:
@@ -124,7 +124,7 @@ class ComparisonParams(Scored):
 
     @model_validator(mode="after")
     def batches_fit(self) -> Self:
-        """Arms with batches of their own see a batch; three heads are compared over parts of a training."""
+        """Check that variants with their own batch size see at least a batch, and three heads their parts."""
         arms, sizes = self.comparison.arms, self.comparison.batch_sizes
         for name, size in sizes.items():
             if name not in arms.from_fresh_weights:
@@ -142,7 +142,7 @@ class ComparisonParams(Scored):
 
     @model_validator(mode="after")
     def plans_are_arms(self) -> Self:
-        """Every continued arm has a plan, every plan is an arm, and each can be carried out as far as is known."""
+        """Check that continued variants and plans match, and that each plan can run as far as is known."""
         continued = self.comparison.arms.continued
         for name in continued:
             if name not in self.plans:

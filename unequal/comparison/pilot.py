@@ -1,4 +1,4 @@
-"""Judgement of a pilot: how trainings scatter, what a comparison of them can detect, and how long it will take."""
+"""Judgement of a pilot: scatter of trainings, differences that a comparison can detect, and its duration."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from unequal.comparison.settings import LEAST, Comparison, Pilot
 from unequal.statistics.estimates import BlockModel
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 
-#: More blocks than this are not asked for.
+#: Largest number of blocks that a pilot proposes.
 MOST_BLOCKS = 40
-#: Nor is a difference expressed as a factor of images that takes more doublings of them.
+#: Largest number of doublings of the images by which δ is expressed as a factor of images.
 MOST_DOUBLINGS = 10
 #: Work whose seconds are recorded.
 WORK = ("training", "measuring")
 
-#: Figures of trainings, one a block; of an arm by the try, one a block.
+#: Trainings: figures, one per block. Arms: variant → one mapping per block, try → figures.
 Trainings = Sequence[Mapping[str, Any]]
 Arms = Mapping[str, Trainings]
 
@@ -27,11 +27,11 @@ def pilot_document(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms)
     """Judgement of a pilot, as JSON.
 
     Args:
-        plan: of the study.
-        pilot: its settings.
-        bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
-            with fresh weights and are measured so themselves.
-        arms: arm → a block's trainings by try.
+        plan: the study.
+        pilot: the pilot's settings.
+        bases: figures of the pilot's bases, measured at half and at the end of their training; empty where variants
+            start from fresh weights, since these are measured at both points themselves.
+        arms: variant → one mapping per block, try → figures.
     """
     cells = good_tries(plan, arms)
     paths = bases or [one for cell in cells for one in cell]
@@ -51,10 +51,10 @@ def pilot_document(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms)
 
 
 def good_tries(plan: Comparison, arms: Arms) -> list[Trainings]:
-    """The trainings of every try that ends within 2δ of its arm's best, by the first endpoint.
+    """Trainings of every try that ends within 2δ of its variant's best, by the first endpoint.
 
-    Others, at a rate that is far too high, say, are not what a study trains by, and scatter otherwise. Of a pilot with
-    no two good ones, all tries are taken.
+    Other tries, for example with a learning rate that is far too high, are not used by a study and scatter differently.
+    If fewer than two tries are good, all tries are taken.
     """
     first, delta = next(iter(plan.judged.items()))
     every: dict[str, dict[str, Trainings]] = {
@@ -78,8 +78,8 @@ def mean_log(endpoint: str, trainings: Trainings) -> float:
 def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
     """Standard deviation of a training in ln(endpoint), with its degrees of freedom and its 80 % upper bound.
 
-    It is what is left when arms with their tries, and blocks, have had their share: what a study is judged by, too. The
-    whole one has the share of the blocks as well, of which there is but one freedom for each block after the first.
+    `deviation` is that of the residuals after the effects of tries and blocks are removed, as in a study's verdicts.
+    `whole_deviation` includes the effects of blocks, and has one degree of freedom fewer than there are blocks.
     """
     values = np.log([[one["endpoints"][endpoint] for one in cell] for cell in cells])
     study = BlockModel(tuple(map(str, range(len(cells)))), values)
@@ -94,9 +94,9 @@ def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
 
 
 def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
-    """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ.
+    """Change of ln(endpoint) over the last doubling of a training's images, and the factor of images worth δ.
 
-    No factor is given that takes more than ten doublings.
+    The factor is None where it takes more than ten doublings.
     """
     doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in paths)
     worth = 2 ** (delta / -doubling) if -doubling * MOST_DOUBLINGS > delta else None
@@ -104,16 +104,16 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
 
 
 def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dict[str, Any]:
-    """The effect that the planned comparison detects in four of five cases, and the blocks that detect what it needs.
+    """Effect that the planned comparison detects in four of five cases, and the blocks that detect what it needs.
 
-    The least sensitive comparison counts, and each kind of test by itself; null: more than 40 blocks.
+    The least sensitive kind of test counts. `blocks_needed` is None where more than 40 blocks are needed.
     """
 
     def visible(blocks: int) -> float:
         return max(promised(plan, blocks, scatter).values())
 
     planned = promised(plan, len(plan.seeds), scatter)
-    # More blocks see smaller effects, so the fewest that see enough are found by halving.
+    # More blocks detect smaller effects, so bisection finds the smallest sufficient number.
     counts = range(LEAST, MOST_BLOCKS + 1)
     place = bisect_left(counts, -asked, key=lambda blocks: -visible(blocks))
     return {
@@ -126,7 +126,7 @@ def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dic
 
 
 def tries(blocks: Trainings, plan: Comparison) -> dict[str, Any]:
-    """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
+    """Learning rate and mean ln(endpoints) of a variant in each try, and the best try by the first endpoint."""
     tried = {
         label: {"lr": blocks[0][label]["lr"]}
         | {name: mean_log(name, [block[label] for block in blocks]) for name in plan.judged}
@@ -137,13 +137,13 @@ def tries(blocks: Trainings, plan: Comparison) -> dict[str, Any]:
 
 
 def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
-    """Seconds of a block and of the whole study on one thread: trained in full, measured.
+    """Seconds of a block and of the whole study, one stage after another: full trainings, and measuring.
 
-    An arm that was not piloted is taken to cost what those that were do in the mean.
+    A variant that was not piloted is assumed to cost the mean of those that were.
     """
 
     def whole(trainings: Trainings) -> float:
-        """A training of the study, of which those of the pilot are a share, and its measuring."""
+        """Seconds of a full training, extrapolated from the pilot's shorter ones, and of measuring it."""
         if not trainings:
             return 0.0
         trained, measured = (fmean(one["costs"][f"{what}_seconds"] for one in trainings) for what in WORK)
@@ -153,14 +153,14 @@ def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -
     return {"block_seconds": block, "study_seconds": len(plan.seeds) * block}
 
 
-#: By which of a pilot's figures trainings scatter, within blocks or with what blocks add.
+#: Test → the figure of a pilot that bounds its scatter: within blocks, or including the effects of blocks.
 DEVIATIONS = {"pooled": "upper_deviation", "paired": "upper_deviation", "welch": "whole_upper_deviation"}
 
 
 def promised(plan: Comparison, blocks: int, scatter: Mapping[str, float]) -> dict[str, float]:
-    """Test → the smallest difference of ln(endpoint) that a comparison by it shows in four of five studies.
+    """Test → the smallest difference in ln(endpoint) that a comparison with it detects in four of five studies.
 
-    Welch's test has the freedom of one of its arms or more, so it detects this difference or less.
+    Welch's test has at least the degrees of freedom of one of its variants, so it detects this difference or less.
     """
     arms = {"pooled": max(2, len(plan.pooled_arms))}
     return {

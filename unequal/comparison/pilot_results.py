@@ -38,7 +38,7 @@ class Base(Training):
 
 
 class Tried(Training):
-    """A try of an arm."""
+    """A try of a variant."""
 
     lr: PositiveFloat
 
@@ -50,7 +50,7 @@ class Arm(Figures):
 
 
 class Promise(Figures):
-    """An endpoint in results/pilot.json, as far as a comparison is judged by it."""
+    """An endpoint in results/pilot.json: the figures from which a comparison is judged."""
 
     upper_deviation: NonNegativeFloat
     whole_upper_deviation: NonNegativeFloat
@@ -64,7 +64,7 @@ class Promise(Figures):
 
 
 class BestTry(Figures):
-    """An arm's tries in results/pilot.json."""
+    """A variant's tries in results/pilot.json."""
 
     best: str
     tried: dict[str, dict[str, float]]
@@ -81,12 +81,12 @@ class PilotFigures(Figures):
 
 
 def read_bases(folder: Path, pilot: Pilot) -> Trainings:
-    """The pilot's bases. Raises UserError where a file is missing or damaged."""
+    """Read the pilot's bases. Raises UserError where a file is missing or damaged."""
     return [read_figures(folder / file_of("base", seed), Base) for seed in pilot.seeds]
 
 
 def read_arms(folder: Path, pilot: Pilot) -> Arms:
-    """The tries of the pilot's arms, one a block. Raises UserError where a file is missing or damaged."""
+    """Read the tries of the pilot's variants, by block. Raises UserError where a file is missing or damaged."""
     return {
         arm: [read_figures(folder / file_of(arm, seed), Arm)["tries"] for seed in pilot.seeds] for arm in pilot.arms.all
     }
@@ -106,7 +106,7 @@ COLUMNS = (
 
 
 def pilot_table(pilot: Mapping[str, Any]) -> Table:
-    """Scatter, slope, detectable difference and cost, a row an endpoint."""
+    """Table of scatter, slope, detectable difference and cost, with one row per endpoint."""
     rows = [endpoint_row(name, one, pilot["block_seconds"]) for name, one in pilot["endpoints"].items()]
     note = (
         f"Trainings of {percent(pilot['share'])} of the images, on seeds of the pilot's own. Scatter is within blocks; "
@@ -118,7 +118,7 @@ def pilot_table(pilot: Mapping[str, Any]) -> Table:
 
 
 def endpoint_row(name: str, one: Mapping[str, Any], block_seconds: float) -> tuple[str, ...]:
-    """A row of it; differences of logarithms as relative ones."""
+    """Row of an endpoint, with differences of logarithms converted to relative ones."""
     worth, blocks = one["images_worth_delta"], one["blocks_needed"]
     return (
         NAMES[name],
@@ -150,7 +150,7 @@ def headroom(pilot: Mapping[str, Any]) -> str:
 
 
 def tries_table(pilot: Mapping[str, Any]) -> Table:
-    """Geometric means of the endpoints of every try, the best by the first endpoint marked."""
+    """Table of geometric means of the endpoints of every try; the best try by the first endpoint is marked."""
     endpoints = list(pilot["endpoints"])
     rows = [
         (

@@ -1,4 +1,4 @@
-"""Arms with one control, ranked by an endpoint: the effective weighting of each, next to its results."""
+"""Ranking of variants with one control by an endpoint: the effective weighting of each, next to its results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ from unequal.report.page import Drawing, Table
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
 
-#: Shares of a recipe's weight, counted from the data end, between which its middle half lies.
+#: Shares of a recipe's weight, counted from the data end: ends and median of its middle half.
 MIDDLE = (0.25, 0.5, 0.75)
 #: Share of its row that the highest curve fills, and share of the picture's width that the curves have.
 FILLED, SHARE = 0.85, 1.4
@@ -37,13 +37,13 @@ TITLE, CAPTION = (
 
 
 class Ranking:
-    """Arms that are recipes and have one control, the best first.
+    """Variants that are recipes and have one control, the best first.
 
     Args:
-        families: judged comparisons, one an endpoint.
+        families: judged comparisons, one per endpoint.
         results: the trainings.
-        recipes: of the arms.
-        schedule: of their models.
+        recipes: recipes of the variants, by name.
+        schedule: noise schedule of their models.
         trainings: folder of the trainings' own figures, which hold learned weightings.
 
     Raises:
@@ -63,7 +63,7 @@ class Ranking:
         self.control = str(plan.control)
         shown = [arm for arm in plan.arms.all if arm != plan.repeated.arm]
         self.arms = [arm for arm, _ in standings(results, shown, next(iter(plan.endpoints)))]
-        # Recipes from fresh weights depend on no measured profile: no file of a sampler is asked for.
+        # Recipes from fresh weights depend on no measured profile, so no sampler file is needed.
         self.weights: dict[str, EffectiveWeighting] = {
             arm: effective_weighting(
                 arm,
@@ -76,7 +76,7 @@ class Ranking:
         }
 
     def table(self) -> Table:
-        """A row a recipe."""
+        """Build the table, with one row per recipe."""
         endpoints = [one.endpoint for one in self.families]
         columns = ["recipe", "its weight lies at λ", *(NAMES[one] for one in endpoints)]
         columns += ["FID ± sd"] if "fid" in endpoints else []
@@ -94,7 +94,7 @@ class Ranking:
         return Table("The ranking", columns, rows, note)
 
     def cells(self, arm: str) -> Iterator[str]:
-        """Changes against the control with their verdicts, and FID."""
+        """Yield a variant's changes from the control with their verdicts, and its FID."""
         for family in self.families:
             verdict = family.verdicts.get(Contrast(arm=arm, control=self.control))
             yield "the control" if verdict is None else f"{percent(verdict.change, sign=True)}: {verdict.word}"
@@ -106,7 +106,7 @@ class Ranking:
         return Drawing("ranking", (1.3 * WIDTH, 1.4 + 1.8 * ROW * len(self.arms)), self.draw, TITLE, CAPTION)
 
     def draw(self, figure: Figure) -> None:
-        """Draw a panel of curves, and one an endpoint, that share their rows."""
+        """Draw a panel of curves and one panel per endpoint, which share their rows."""
         ratios = [SHARE, *[1] * len(self.families)]
         left, *panels = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios)
         ridges(left, [self.weights[arm] for arm in self.arms], self.schedule)
@@ -133,9 +133,9 @@ def middle_half(one: EffectiveWeighting, schedule: NoiseSchedule) -> str:
 
 
 def ridges(axes: Axes, weights: Sequence[EffectiveWeighting], schedule: NoiseSchedule) -> None:
-    """Draw a curve a row, all on one scale."""
+    """Draw one curve per row, all on one scale."""
     log_snr, cells = schedule.snr.log().numpy(), -np.diff(edges_of(schedule, "closed").log_snr)
-    # The outermost cells end at the outermost timesteps, so that open densities pile up there: they are left out.
+    # Unbounded densities pile up in the outermost cells, which end at the outermost timesteps: they are left out.
     inner = slice(1, -1)
     shares = [(one.density if one.product is None else one.product)[inner] / cells[inner] for one in weights]
     scale = FILLED / max(float(one.max()) for one in shares)

@@ -1,4 +1,4 @@
-"""The page of a comparison, from the figures of its trainings alone."""
+"""Page of a comparison, made from the figures of its trainings alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -45,7 +45,7 @@ class ExtractorFigures(Figures):
 
 
 class ReportSettings(StageSettings):
-    """Keys of params.yaml by which a comparison is judged and shown."""
+    """Keys of params.yaml that say how a comparison is judged and shown."""
 
     comparison: Comparison
     schedule: Schedule
@@ -66,7 +66,7 @@ class Extras:
     rows: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __add__(self, other: "Extras") -> "Extras":
-        """Both, one after the other."""
+        """Concatenate the contents of both."""
         return Extras([*self.tables, *other.tables], [*self.drawings, *other.drawings], {**self.rows, **other.rows})
 
 
@@ -76,11 +76,11 @@ class Judged:
 
     Attributes:
         results: the trainings.
-        families: judged comparisons, one an endpoint.
+        families: judged comparisons, one per endpoint.
         pilot: the pilot's judgement.
         accuracy: held-out accuracy of the classifier whose features FID compares; None: no classifier.
-        real: scores of real images against real ones, and of which `sets`: the room that FID has.
-        pairs: what came first and its control in fresh blocks.
+        real: scores of real images against real ones, the least FID to expect, and `sets`, which images these are.
+        pairs: figures of the best variant and its control in fresh blocks.
     """
 
     results: ComparisonResults
@@ -139,9 +139,9 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     """Write the page and the verdicts.
 
     Args:
-        run: the stage, whose outputs they are.
-        settings: of the comparison.
-        own: makes a study's own tables, pictures and rows, which follow those of all comparisons.
+        run: the stage; the page and the verdicts are its outputs.
+        settings: the comparison's settings.
+        own: function that makes a study's own tables, pictures and rows, which follow those of every comparison.
     """
     judged = Judged.read(run.input, settings.comparison)
     results, verdicts = judged.results, judged.families

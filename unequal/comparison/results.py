@@ -15,9 +15,9 @@ from unequal.errors import UserError
 
 
 class Point(Figures):
-    """A snapshot of a training, or its end: images seen, endpoints, losses over bins of timesteps.
+    """A snapshot of a training, or its final model: images seen, endpoints, losses over bins of timesteps.
 
-    FID is of half of the samples.
+    FID is computed from half of the samples.
     """
 
     images: PositiveInt
@@ -57,7 +57,7 @@ class TrainingFigures(Figures):
 
 
 def file_of(arm: str, block: int) -> str:
-    """The file of a training, below the folder of all."""
+    """File of a training, relative to the folder of all trainings."""
     return f"{arm}/block_{block}.json"
 
 
@@ -66,9 +66,9 @@ class ComparisonResults:
     """Endpoints of a study's trainings.
 
     Attributes:
-        plan: arms, blocks and endpoints.
-        trainings: arm → block → figures.
-        bases: block → figures; none where no arm continues one.
+        plan: variants, blocks and endpoints.
+        trainings: variant → block → figures.
+        bases: block → figures; empty where no variant continues a base.
     """
 
     plan: Comparison
@@ -77,27 +77,27 @@ class ComparisonResults:
 
     @property
     def any_training(self) -> Mapping[str, Any]:
-        """One of the trainings, for what all have in common."""
+        """Any one training, to read what all trainings have in common."""
         return self.trainings[self.plan.repeated.control][self.plan.seeds[0]]
 
     def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
-        """ln(endpoint) of arms, [arms, blocks]."""
+        """ln(endpoint) of variants, [variants, blocks]."""
         return np.log(
             [[self.trainings[arm][block]["endpoints"][endpoint] for block in self.plan.seeds] for arm in arms]
         )
 
     @property
     def timesteps(self) -> int:
-        """T."""
+        """Number of timesteps T."""
         return int(self.any_training["curve"]["timesteps"][0])
 
     @property
     def bins(self) -> np.ndarray:
-        """First timestep of each bin of the curves."""
+        """First timestep of each bin of the curves, [bins]."""
         return np.array(self.any_training["curve"]["first"])
 
     def curves(self, arm: str) -> np.ndarray:
-        """Losses over these bins, [blocks, bins]."""
+        """Losses of a variant over these bins, [blocks, bins]."""
         return np.array([self.trainings[arm][block]["curve"]["loss"] for block in self.plan.seeds])
 
 
@@ -105,7 +105,7 @@ def read_results(folder: Path, plan: Comparison) -> ComparisonResults:
     """Read the trainings of all blocks.
 
     Raises:
-        UserError: a file is missing or lacks a figure, or the arms of a block were measured under unequal conditions.
+        UserError: a file is missing or lacks a figure, or variants of a block were measured under unequal conditions.
     """
 
     def read(arm: str) -> dict[int, dict[str, Any]]:

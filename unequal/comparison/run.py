@@ -1,4 +1,4 @@
-"""A comparison in a folder: its graph is laid, and an engine runs it."""
+"""Runs of a comparison in a folder: the graph is written, and an engine runs it."""
 
 import json
 import re
@@ -21,13 +21,13 @@ from unequal.pipeline import engines
 from unequal.pipeline.engines import GRAPH_ASKED, command, stop_session, surroundings
 from unequal.settings.strict import PARAMS, read_yaml
 
-#: The graph of every comparison, and a folder's own stages, which are added to it or replace it.
+#: The graph of every comparison, and the file of a folder's own stages, which extend or replace the graph's.
 SHARED, OWN, GRAPH = Path(__file__).with_name("graph.yaml"), "stages.yaml", "dvc.yaml"
-#: First line of a graph that was laid into a folder; one without it is the folder's own.
+#: First line of a graph that this module has written; a graph without it belongs to the folder and is not changed.
 LAID = "# Laid by `unequal compare` from the shared graph; a change of it is lost."
-#: Makes a folder a DVC project of its own, so that the one around it sees none of its stages.
+#: Configuration that makes a folder a DVC project of its own, so that an enclosing project ignores its stages.
 DVC_CONFIG = "[core]\n    analytics = false\n    autostage = false\n    no_scm = true\n"
-#: Paths that git ignores there: all files that are laid or made, but the results.
+#: Paths that git ignores in the folder: all generated files except the results.
 GIT_IGNORED = ".gitignore\n.dvc\n.dvcignore\n.snakemake\ndvc.lock\nartifacts\nlogs\nwork\nmlflow.db*\nmlartifacts\n"
 DVC_IGNORED = "__pycache__\n.snakemake_timestamp\n.snakemake\nlogs\nwork\nmlartifacts\n"
 #: Stages of the pilot, and its judgement.
@@ -38,7 +38,7 @@ def prepare(folder: Path) -> None:
     """Make a folder with a params.yaml ready for an engine.
 
     Raises:
-        UserError: there is no params.yaml, or a stage of stages.yaml is no stage.
+        UserError: params.yaml is missing, or an entry of stages.yaml is not a stage.
     """
     if not (folder / PARAMS).exists():
         raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a comparison")
@@ -52,7 +52,7 @@ def prepare(folder: Path) -> None:
 
 @contextmanager
 def as_it_was(folder: Path) -> Iterator[None]:
-    """Remove from a folder what a dry run has made there; a run that has begun meanwhile keeps all."""
+    """Remove what a dry run creates in a folder; nothing is removed if a real run starts meanwhile."""
     before = set(folder.iterdir())
     try:
         yield
@@ -64,7 +64,7 @@ def as_it_was(folder: Path) -> Iterator[None]:
 
 
 def lay(graph: Path, text: str) -> None:
-    """Write a graph where it differs."""
+    """Write a graph if its text differs from the file's."""
     if not graph.exists() or graph.read_text(encoding="utf-8") != text:
         write_bytes(graph, text.encode())
 
@@ -73,24 +73,24 @@ def make_project(folder: Path, ignored: str = "") -> None:
     """Make a folder a DVC project of its own, and have git ignore what engines leave there.
 
     Args:
-        folder: a DVC project of the user's own is left as it is.
+        folder: the folder; an existing DVC project is not changed.
         ignored: further lines of its .gitignore.
 
     Raises:
-        UserError: no checkout has the programs of its stages.
+        UserError: the installation is not a checkout, so that programs of stages are missing.
     """
     if not (ROOT / "Snakefile").exists():
         raise UserError(f"{ROOT}: no checkout of the project; stages are its programs: install it by `pip install -e`")
     if not (folder / ".dvc").is_dir():
         write_bytes(folder / ".dvc/config", DVC_CONFIG.encode())
         write_bytes(folder / ".dvcignore", DVC_IGNORED.encode())
-    own = (folder / ".dvc/config").read_bytes() == DVC_CONFIG.encode()  # without git, DVC minds no ignored graph
+    own = (folder / ".dvc/config").read_bytes() == DVC_CONFIG.encode()  # without git, DVC accepts an ignored graph
     if own and not (folder / ".gitignore").exists():
         write_bytes(folder / ".gitignore", f"{GIT_IGNORED}{ignored}".encode())
 
 
 def laid(shared: Path, own: Path) -> str:
-    """The shared graph with a folder's own stages: one of the same name replaces the shared one, null removes it."""
+    """Merge a folder's own stages into the shared graph: an equal name replaces a stage, null removes it."""
     if not own.exists():
         return f"{LAID}\n{shared.read_text(encoding='utf-8')}"
     document, added = read_yaml(shared), read_yaml(own)
@@ -114,13 +114,13 @@ def run_engine(
     """Run a graph of a folder, or continue it.
 
     Args:
-        folder: it holds dvc.yaml.
+        folder: folder that holds dvc.yaml.
         engine: `snakemake` or `dvc`.
-        cores: stages side by side, by Snakemake.
-        targets: stages, and further options of the engine; none: all stages.
-        dry_run: show what would run.
-        graph: below the folder, with the stages of dvc.yaml that it waits for; None: dvc.yaml.
-        log: a file for the engine's output, of which Snakemake's finished stages are printed alone; None: all is.
+        cores: number of stages that Snakemake runs at once.
+        targets: stages, and further options of the engine; empty: all stages.
+        dry_run: show what would run, without running it.
+        graph: graph below the folder, with the stages of dvc.yaml that it waits for; None: dvc.yaml.
+        log: file for Snakemake's output, of which only finished and failed stages are printed; None: print everything.
 
     Raises:
         UserError: the engine ended with an error.
@@ -134,7 +134,8 @@ def run_engine(
         where = folder
     asked = {} if graph is None else {GRAPH_ASKED: str(graph)}
     streams: dict[str, Any] = {} if log is None else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # In a session of its own: one signal reaches the engine and its stages, once, also where a script ignores Ctrl-C.
+    # The engine has a process session of its own, so that one signal reaches it and its stages exactly once, even where
+    # a script ignores Ctrl-C.
     streams |= {"start_new_session": True, "preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
     process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, **streams)
     try:
@@ -149,7 +150,7 @@ def run_engine(
         raise UserError(f"{folder}: {engine} ended with status {status}; logs of stages: {folder / 'logs'}")
 
 
-#: Snakemake's lines on a stage that has ended, on how many have, and on one that has failed.
+#: Snakemake's lines on a finished stage, on the number of finished stages, and on a failed one.
 ENDED, COUNTED, FAILED = (
     re.compile(pattern)
     for pattern in (r"Finished jobid: \d+ \(Rule: (\w+)\)", r"(\d+) of (\d+) steps", r"Error in rule (\w+):")
@@ -157,7 +158,7 @@ ENDED, COUNTED, FAILED = (
 
 
 def write_log(output: IO[bytes], log: Path) -> None:
-    """Write Snakemake's output to a log; print a line for each stage that has ended, and why one has failed."""
+    """Write Snakemake's output to a log; print a line for each finished stage, and why a stage fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     stage, said = "", set()
     with log.open("wb") as file:
@@ -176,12 +177,12 @@ def write_log(output: IO[bytes], log: Path) -> None:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a text file; empty where there is none."""
+    """Last line of a text file; empty where the file has none."""
     return path.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] if path.exists() else ""
 
 
 def pilot_lines(pilot: Mapping[str, Any]) -> Iterator[str]:
-    """The judgement of a pilot, as text."""
+    """Yield the judgement of a pilot as lines of text."""
     for name, one in pilot["endpoints"].items():
         visible, needed, sd = (f"{one[key]:.2%}" for key in ("visible_effect", "needed", "deviation"))
         blocks = one["blocks_needed"] or "more than 40"

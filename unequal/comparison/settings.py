@@ -1,4 +1,4 @@
-"""`comparison`: arms trained in blocks and compared; `pilot`: short trainings that say what can be detected."""
+"""`comparison`: variants trained in blocks and compared; `pilot`: short trainings that estimate what is detectable."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeVar, get_args
@@ -12,9 +12,9 @@ from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import BatchSize, Name, Seed
 
-#: Endpoints of a training, less being better: means of the loss of held-out images, and FID.
+#: Endpoints of a training, of which lower is better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
-#: Blocks without which nothing is known of the scatter of trainings.
+#: Least number of blocks: fewer do not show how trainings scatter.
 LEAST = 2
 #: Bins of timesteps, on a log scale, over which a curve is reported.
 BINS = 40
@@ -35,7 +35,7 @@ class Contrast(Strict):
 
     @property
     def arms(self) -> tuple[str, str]:
-        """The two."""
+        """Names of the variant and its control."""
         return self.arm, self.control
 
 
@@ -48,26 +48,26 @@ class Speed(Strict):
 
 
 def images_for(endpoint: str) -> str:
-    """The endpoint of what an arm takes for the same of another one, as a multiple of the baseline's.
+    """Name of the endpoint "images for an equal value of `endpoint`", as a multiple of the baseline's images.
 
-    It is 1/c where the arm is c times as fast.
+    Its value is 1/c for a variant that trains c times as fast.
     """
     return f"images_for_{endpoint}"
 
 
 def names(arms: object) -> object:
-    """Names in a list, or the keys of a mapping, in its order."""
+    """Names in a list, or the keys of a mapping, in order."""
     return tuple(arms) if isinstance(arms, dict | list) else arms
 
 
 NAME = TypeAdapter(Name).json_schema()
-#: A list of arms, or the mapping that they stand in, so that whatever is entered there is an arm.
+#: A list of variants, or a mapping whose keys are variants, so that every entry of the mapping is one.
 ArmList = Annotated[
     tuple[Name, ...],
     BeforeValidator(names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": NAME}, {"type": "object", "propertyNames": NAME}]}),
 ]
-#: Stands for all arms that are not named.
+#: Name for all variants that are not listed.
 OTHERS = "others"
 
 
@@ -79,12 +79,12 @@ class PilotArms(Strict):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every arm."""
+        """All variants of the pilot."""
         return (*self.fresh, *self.continued)
 
     @model_validator(mode="after")
     def arms_differ(self) -> Self:
-        """An arm and a block name a training."""
+        """Check that names differ, since a variant and a block name a training."""
         refuse_twice("arms", self.all)
         return self
 
@@ -97,17 +97,17 @@ class Arms(PilotArms):
 
     @property
     def from_fresh_weights(self) -> tuple[str, ...]:
-        """Arms that are recipes."""
+        """Variants that are recipes."""
         return (*self.fresh, *self.heads)
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every arm."""
+        """All variants."""
         return (*self.fresh, *self.heads, *self.continued)
 
     @model_validator(mode="after")
     def plans_have_a_base(self) -> Self:
-        """A base is trained where something continues it."""
+        """Check that bases are trained exactly where variants continue them."""
         if bool(self.continued) != bool(self.bases):
             allowed = ["base"] if self.continued else []
             raise ValueError(f"bases: {list(self.bases)}; allowed with these plans: {allowed}")
@@ -155,7 +155,7 @@ class Comparison(Strict):
 
     @property
     def compared(self) -> tuple[Contrast, ...]:
-        """The comparisons that are judged: those that are listed, or every arm with the one control."""
+        """Judged comparisons: those that are listed, or every variant with the one control."""
         if self.control is None:
             return self.comparisons
         others = (arm for arm in self.arms.all if arm not in (self.control, self.repeated.arm))
@@ -169,22 +169,22 @@ class Comparison(Strict):
 
     @property
     def pooled_arms(self) -> tuple[str, ...]:
-        """Arms that share a variance, in their order."""
+        """Variants that share a variance, in order."""
         pooled = {arm for one in (*self.compared, self.repeated) if one.test == "pooled" for arm in one.arms}
         return tuple(arm for arm in self.arms.all if arm in pooled)
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Arms that may come first and be confirmed."""
+        """Variants that can rank first and be confirmed."""
         return self.confirm.among or tuple(arm for arm in self.arms.all if arm not in self.repeated.arms)
 
     def needed(self, endpoint: str) -> float:
-        """The difference of ln(endpoint) that has to be detectable."""
+        """Difference in ln(endpoint) that must be detectable."""
         return self.effects[endpoint] / 2 if endpoint in self.effects else self.judged[endpoint]
 
     @model_validator(mode="after")
     def blocks_are_several(self) -> Self:
-        """One block does not show how trainings scatter, and none is trained twice."""
+        """Check that there are several blocks, which show how trainings scatter, and that none repeats."""
         refuse_twice("seeds", self.seeds)
         refuse_twice("confirm.seeds", self.confirm.seeds)
         if len(self.seeds) < LEAST:
@@ -199,7 +199,7 @@ class Comparison(Strict):
 
     @model_validator(mode="after")
     def comparisons_are_of_arms(self) -> Self:
-        """Each comparison is named once, of two arms that are trained; and no arm is trained for nothing."""
+        """Check that each comparison appears once and has two trained variants, and that every variant is compared."""
         if (self.control is None) == (not self.comparisons):
             raise ValueError("comparisons: name some, or a control of all variants, and not both")
         planned = [one.arms for one in (*self.compared, self.repeated)]
@@ -215,7 +215,7 @@ class Comparison(Strict):
 
     @model_validator(mode="after")
     def names_are_known(self) -> Self:
-        """Sections name arms and endpoints that there are."""
+        """Check that sections name existing variants and endpoints."""
         speed, by = self.speed, self.confirm.by
         self.require_arms("speed.baseline", [speed.baseline] if speed else [])
         self.require_arms("confirm.among", self.confirm.among)
@@ -230,7 +230,7 @@ class Comparison(Strict):
         return self
 
     def require_arms(self, field: str, names: Iterable[str]) -> None:
-        """Raise ValueError where a field names something that is no arm."""
+        """Raise ValueError where a field names something that is not a variant."""
         if unknown := [name for name in names if name not in self.arms.all]:
             raise ValueError(f"{field}: '{unknown[0]}' is no variant; there is: {', '.join(self.arms.all)}")
 
@@ -245,7 +245,7 @@ class Try(Strict):
     average: Average | None = Field(default=None, description="of the variant's weights; null: as its recipe says")
 
 
-#: Nothing is changed.
+#: A try that changes nothing.
 AS_IT_IS = Try()
 
 
@@ -265,13 +265,13 @@ class Pilot(Strict):
     )
 
     def tried(self, arm: str) -> Try:
-        """The try that was chosen for an arm."""
+        """Try that was chosen for a variant."""
         name = choice(self.chosen, arm)
         return AS_IT_IS if name is None else self.tries[name]
 
     @model_validator(mode="after")
     def chosen_tries_exist(self) -> Self:
-        """A choice names a try."""
+        """Check that every choice names a try."""
         for arm, name in self.chosen.items():
             if name not in self.tries:
                 raise ValueError(f"chosen.{arm}: '{name}' is no try; there is: {', '.join(self.tries)}")
@@ -279,7 +279,7 @@ class Pilot(Strict):
 
     @model_validator(mode="after")
     def scatter_can_be_measured(self) -> Self:
-        """A block has two trainings or more."""
+        """Check that a block has at least two trainings."""
         refuse_twice("seeds", self.seeds)
         if len(self.arms.all) * len(self.tries) < 2:
             raise ValueError(
@@ -288,7 +288,7 @@ class Pilot(Strict):
         return self
 
     def check(self, comparison: Comparison) -> None:
-        """Raise ValueError where the pilot has arms that the comparison has not, or shares seeds with it."""
+        """Raise ValueError where the pilot has a variant that the comparison lacks, or shares a seed with it."""
         arms = comparison.arms
         for field, names, allowed in (
             ("arms.fresh", self.arms.fresh, arms.from_fresh_weights),
@@ -302,23 +302,23 @@ class Pilot(Strict):
 
 
 def choice(chosen: Mapping[str, str], arm: str) -> str | None:
-    """The name of the try that was chosen for an arm; None where none was."""
+    """Name of the try that was chosen for a variant; None: no choice was made."""
     return chosen.get(arm, chosen.get(OTHERS))
 
 
 def refuse_twice(axis: str, values: Sequence[object]) -> None:
-    """Raise ValueError where a value stands twice."""
+    """Raise ValueError where a value repeats."""
     if len(set(values)) < len(values):
         raise ValueError(f"{axis}: {list(values)} names one twice")
 
 
 def arm_seed(block: int, arm: str) -> int:
-    """The seed of an arm's own draws within a block: two arms of the same settings are two trainings."""
+    """Seed of a variant's own draws within a block, so that two variants of equal settings are two trainings."""
     return torch_seed(block, *arm.encode())
 
 
 def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
-    """A recipe for a share of its images, warm-up, snapshots and curriculum included, with what is tried of it."""
+    """Shorten a recipe to a share of its images, warm-up, snapshots and curriculum included, and apply a try."""
     settings = recipe.optimizer
     optimizer = settings.model_copy(
         update={"lr": tried.lr or settings.lr, "warmup_images": round(share * settings.warmup_images)}
@@ -337,9 +337,9 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
 
 
 def shortened_plan(plan: Plan, share: float, tried: Try) -> Plan:
-    """A plan for a share of its images, on a base that is shortened likewise, with what is tried of its recipe.
+    """Shorten a plan, and the base that it continues, to a share of their images, and apply a try to its recipe.
 
-    For the whole of them, it is what an arm of the study is trained by.
+    With a share of 1, the result is the plan by which a variant of the study is trained.
     """
     start = None if plan.from_images is None else round(share * plan.from_images)
     return plan.model_copy(update={"recipe": shortened(plan.recipe, share, tried), "from_images": start})

@@ -1,4 +1,4 @@
-"""How much faster one training gets somewhere than another, by a shift of its curve."""
+"""Speed-up of one training over another, measured by a shift of its curve."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from unequal.comparison.settings import images_for
 
 
 class Curve(NamedTuple):
-    """A training's quality: images seen at its snapshots, rising, and the figure (FID, say; above 0) at each."""
+    """Quality over a training: images seen at its snapshots, ascending, and a figure above 0, such as FID, at each."""
 
     images: Sequence[int]
     figures: Sequence[float]
@@ -20,19 +20,20 @@ class Curve(NamedTuple):
         return np.log(self.images), np.log(self.figures)
 
     def second_half(self) -> tuple[np.ndarray, np.ndarray]:
-        """ln images and ln figures from half of the images on."""
+        """ln images and ln figures at snapshots in the second half of the training."""
         images, figures = self.logarithms()
         late = images >= images[-1] - np.log(2)
         return images[late], figures[late]
 
 
 def log_speed_up(run: Curve, baseline: Curve) -> float:
-    """ln c, where the run at n images is as good as the baseline at c·n, over the second half of the slower one.
+    """Estimate ln c, where the run at n images is as good as the baseline at c·n images.
 
-    The slower one is that whose figures over its second half are the larger, and is laid onto the whole curve of the
-    other, which has been there before. So that curve is never read beyond its end, and exchanging the two changes the
-    sign alone. What lies before its first snapshot is read off its first piece, run on; a curve that is worse at its
-    end than the other at its first snapshot counts as if it had just come to that: a bound.
+    The slower of the two has the larger mean of ln figures over its second half. This half is fitted to the whole curve
+    of the faster one, which reached these figures earlier. The faster curve is therefore never read beyond its end, and
+    exchanging run and baseline only changes the sign. Before its first snapshot, its first segment is extrapolated. If
+    the slower curve is worse at its end than the faster at its first snapshot, the result is a bound: the end of one
+    counts as equal to that snapshot of the other.
     """
     means = [curve.second_half()[1].mean() for curve in (run, baseline)]
     if means[0] > means[1]:
@@ -41,10 +42,10 @@ def log_speed_up(run: Curve, baseline: Curve) -> float:
 
 
 def shift_onto(slower: Curve, faster: Curve) -> float:
-    """The shift s ≤ 0 of ln images that lays the slower's second half best on the faster: least squares of ln figure.
+    """Shift s ≤ 0 of ln images that best fits the slower's second half to the faster: least squares in ln figure.
 
-    The faster curve runs straight between its snapshots, and on at both ends. So the sum of squares is a parabola in s
-    between two shifts at which a snapshot of one lies on one of the other: the least of all parabolas is the answer.
+    The faster curve is linear between its snapshots and extrapolated at both ends. The sum of squares is therefore a
+    parabola in s between shifts at which snapshots of both curves coincide; the result minimises over all parabolas.
     """
     (u, y), (grid, level) = slower.second_half(), faster.logarithms()
     slopes = np.diff(level) / np.diff(grid)
@@ -62,17 +63,17 @@ def shift_onto(slower: Curve, faster: Curve) -> float:
     return -min(candidates)[1]
 
 
-#: A training's figures.
+#: Figures of a training.
 Training = Mapping[str, Any]
 
 
 def curve_of(training: Training, endpoint: str) -> Curve:
-    """An endpoint along a training."""
+    """Curve of an endpoint along a training."""
     return Curve([one["images"] for one in training["path"]], [one[endpoint] for one in training["path"]])
 
 
 def with_images(training: Training, baseline: Training, endpoint: str) -> dict[str, Any]:
-    """The figures with the images for the same of an endpoint among the endpoints, as a multiple of the baseline's."""
+    """Add the endpoint "images for an equal value of `endpoint`", as a multiple of the baseline's, to a training."""
     curves = (curve_of(one, endpoint) for one in (training, baseline))
     images = float(np.exp(-log_speed_up(*curves)))
     return {**training, "endpoints": {**training["endpoints"], images_for(endpoint): images}}
@@ -81,7 +82,7 @@ def with_images(training: Training, baseline: Training, endpoint: str) -> dict[s
 def with_all_images(
     trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]
 ) -> dict[str, dict[int, dict[str, Any]]]:
-    """Trainings, arm → block → figures, with the images that they take for the same of each endpoint."""
+    """Add the images for equal values of each endpoint to all trainings, variant → block → figures."""
     compared = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
     for endpoint in by:
         for own in compared.values():
@@ -91,9 +92,9 @@ def with_all_images(
 
 
 def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) -> dict[str, dict[str, Any]]:
-    """Compare all tries of an arm in a block of a pilot with one training of that block.
+    """Add the images for equal values to all tries of a variant in a block of a pilot, against one training there.
 
-    What brought a training to half of its images takes twice as many for the same: a doubling is worth a doubling.
+    At half of a training, its images for equal values are twice those at its end: a doubling is worth a doubling.
     """
     compared, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
     return {

@@ -32,7 +32,7 @@ COSTS = {
     "parameters": "parameters on disk",
     "parameters_per_step": "parameters a step",
 }
-#: Columns of `verdict_cells`, and of a comparison, which adds the interval of the two arms alone.
+#: Columns of `verdict_cells`, and of a comparison, which adds the interval from the two variants alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")
 COLUMNS = ("variant against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: Tests, by their variance.
@@ -50,7 +50,7 @@ NOTE = (
 
 
 def family_table(family: Family, results: ComparisonResults) -> Table:
-    """An endpoint's comparisons, and the A/A arm below them."""
+    """Table of an endpoint's comparisons, with the repeated control (A/A) below them."""
     again = results.plan.repeated
     rows = [row(one, finding, family) for one, finding in family.verdicts.items()]
     checked = row(again, family.repeated, family)
@@ -59,14 +59,14 @@ def family_table(family: Family, results: ComparisonResults) -> Table:
 
 
 def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ...]:
-    """A row of a comparison."""
+    """Row of a comparison."""
     change, interval, *rest = verdict_cells(finding, family.delta)
     alone = family.alone[comparison]
     return comparison_label(comparison.arm, comparison.control), change, interval, interval_text(*alone), *rest
 
 
 def scattering(family: Family) -> str:
-    """Name the pooled arms that scatter otherwise than the rest, and the effect on the others."""
+    """Name the pooled variants that scatter differently from the rest, and the effect on the others."""
     if not family.unlike:
         return ""
     arms = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
@@ -78,7 +78,7 @@ def scattering(family: Family) -> str:
 
 
 def detectable(family: Family) -> str:
-    """State which difference so many blocks detect, and whether that is enough."""
+    """State which difference this number of blocks detects, and whether that is enough."""
     return (
         "Four of five studies of so many blocks detect a difference of this size, by the scatter of these trainings "
         f"at most (80 %): {detectable_by_test(family.visible)}. Needed is {either_way(family.needed)}."
@@ -87,7 +87,7 @@ def detectable(family: Family) -> str:
 
 
 def undetectable(family: Family) -> str:
-    """State where the needed difference cannot be detected, and what that does to verdicts."""
+    """State where the needed difference cannot be detected, and the effect on verdicts."""
     blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
     every = {one.test for one in family.visible}
     whose = "" if len(blind) == len(every) else f" {' and '.join(blind)}"
@@ -95,7 +95,7 @@ def undetectable(family: Family) -> str:
 
 
 def detectable_by_test(visible: Mapping[Contrast, float]) -> str:
-    """The smallest differences that are detectable, by test: each pair of variants has a scatter of its own."""
+    """State the smallest detectable differences by test, since each pair of variants has a scatter of its own."""
     by_test: dict[str, list[float]] = {}
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
@@ -120,17 +120,17 @@ def interval_text(low: float, high: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """p as text, to two digits down to 0.001."""
+    """Format p to two digits, down to 0.001."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def comparison_label(arm: str, control: str) -> str:
-    """A comparison's name."""
+    """Name of a comparison."""
     return f"{label(arm)} against {label(control)}"
 
 
 def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
-    """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
+    """Table of endpoints, other scores and costs of every variant and of the bases, and scores of real images."""
     endpoints = list(results.plan.endpoints)
     scores = sorted(results.any_training["scores"])
     columns = ["variant", *(NAMES[one] for one in endpoints), *map(label, scores)]
@@ -144,7 +144,7 @@ def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
 
 
 def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
-    """Means of an arm as text."""
+    """Yield the means of a variant as text."""
     for kind, names in (("endpoints", endpoints), ("scores", scores)):
         yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
     for cost in COSTS:
@@ -152,13 +152,13 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
 
 
 def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
-    """Scores of real images against real ones, as text: they have neither losses nor costs."""
+    """Yield scores of real images against real ones as text; they have neither losses nor costs."""
     yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
     yield from ("",) * len(COSTS)
 
 
 def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:
-    """Images for the same of an endpoint, and the ends."""
+    """Table of the images for an equal value of an endpoint, and of the final values."""
     name = NAMES[endpoint]
     columns = ["variant", "c, times as fast", f"{name} at the end"]
     rows = [(label(arm), *speed_cells(results, arm, endpoint)) for arm in results.plan.arms.all]
@@ -173,15 +173,15 @@ def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Tab
 
 
 def speed_cells(results: ComparisonResults, arm: str, endpoint: str) -> Iterator[str]:
-    """Cells of a variant, right of its name."""
+    """Yield the cells of a variant, right of its name."""
     trainings, images = results.trainings[arm], images_for(endpoint)
-    # A curve laid onto itself is as fast, but for the last bits of its shift.
+    # The baseline's factor is 1 by definition, but rounding may change its last bits.
     yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
     yield mean_and_sd([curve_of(one, endpoint).figures[-1] for one in trainings.values()])
 
 
 def training_rows(results: ComparisonResults) -> list[dict[str, Any]]:
-    """A row a training, with its endpoints, scores and costs; a figure that some trainings lack is empty there."""
+    """Rows, one per training, with its endpoints, scores and costs; figures that a training lacks are empty."""
     rows = [
         {"arm": arm, "block": block} | one["endpoints"] | one["scores"] | one["costs"]
         for arm, trainings in results.trainings.items()
@@ -192,9 +192,9 @@ def training_rows(results: ComparisonResults) -> list[dict[str, Any]]:
 
 
 def curve_rows(results: ComparisonResults) -> list[dict[str, Any]]:
-    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks.
+    """Rows, one per variant and bin of timesteps: held-out loss of ε, geometric mean and spread over blocks.
 
-    Next to it: its change within blocks from the loss of the arm that is trained once more, with its error.
+    Each row also has the change within blocks from the loss of the control that is trained twice, with its error.
     """
     logs = {arm: np.log(results.curves(arm)) for arm in results.plan.arms.all}
     changes = {arm: one - logs[results.plan.repeated.control] for arm, one in logs.items()}
@@ -209,7 +209,7 @@ def curve_rows(results: ComparisonResults) -> list[dict[str, Any]]:
 
 
 def rows_table(heading: str, rows: Sequence[Mapping[str, Any]], note: str) -> Table:
-    """Rows of a file as a table, numbers to four digits."""
+    """Table of a file's rows, numbers to four digits."""
 
     def text(value: Any) -> str:
         return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else label(str(value))
@@ -222,7 +222,7 @@ def rows_table(heading: str, rows: Sequence[Mapping[str, Any]], note: str) -> Ta
 def confirmation_table(
     verdicts: Mapping[str, Verdict], results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """A row an endpoint."""
+    """Table of a confirmation, with one row per endpoint."""
     arm, control = (label(pairs[0][place]["arm"]) for place in (FIRST, CONTROL))
     deltas = results.plan.judged
     rows = [(NAMES[name], *verdict_cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
@@ -235,7 +235,7 @@ def confirmation_table(
 
 
 def confirmation_rows(verdicts: Mapping[str, Verdict], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a training and endpoint."""
+    """Rows, one per training and endpoint."""
     return [
         {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
         | {"value": block[place]["endpoints"][name], "word": verdicts[name].word}
@@ -246,7 +246,7 @@ def confirmation_rows(verdicts: Mapping[str, Verdict], again: Sequence[Mapping[s
 
 
 def answer(family: Family) -> str:
-    """The verdicts by an endpoint, the first that a comparison judges, in one sentence."""
+    """State the verdicts of a comparison's first endpoint in one sentence."""
     better = {pair: one.change for pair, one in family.verdicts.items() if one.word == BETTER}
     if not better:
         return f"By {NAMES[family.endpoint]}, no variant is better than its control."
@@ -259,7 +259,7 @@ def answer(family: Family) -> str:
 
 
 def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
-    """Data, network and budget, and what FID has room for."""
+    """State data, network and budget, and the FID of real images."""
     one, control = results.any_training, results.plan.repeated.control
     images = fmean(each["costs"]["images"] for each in results.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in results.bases.values()]) if results.bases else 0
@@ -272,5 +272,5 @@ def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
 
 
 def named(subject: str, data: str) -> str:
-    """The data as conditions have them, by what people call the images in the place of the kind of their source."""
+    """Describe the data as conditions do, with the images' usual name in place of the kind of their source."""
     return f"{subject}, {data.partition(', ')[2]}"

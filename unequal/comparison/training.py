@@ -1,4 +1,4 @@
-"""The trainings of a block: a base, and arms that continue it or begin with the block's fresh weights."""
+"""Trainings of a block: a base, and variants that continue it or start from the block's fresh weights."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -28,12 +28,12 @@ from unequal.training.train import Outcome, TrainingJob, spec_for, train
 from unequal.workspace import Nested, Workspace
 
 R = TypeVar("R", bound=Recipe)
-#: Trains by a recipe, in a workspace, under a name that gives it draws of its own.
+#: Function that trains by a recipe, in a workspace, under a name that seeds its draws.
 Train = Callable[[Workspace, Recipe, str], Outcome]
 
 
 class NetworkSettings(StageSettings):
-    """Keys of params.yaml by which fresh weights are trained, whatever the recipe."""
+    """Keys of params.yaml that say how fresh weights are trained, whatever the recipe."""
 
     schedule: Schedule
     network: AnyNetwork
@@ -41,20 +41,20 @@ class NetworkSettings(StageSettings):
 
 
 class FreshSettings(NetworkSettings):
-    """Keys of params.yaml by which an arm is trained from fresh weights."""
+    """Keys of params.yaml that say how a variant is trained from fresh weights."""
 
     recipe: Recipe = key("recipes.{arm}")
     batch_sizes: dict[Name, int] = key("comparison.batch_sizes")
 
 
 class ChosenSettings(StageSettings):
-    """The tries of the pilot, and the try that was chosen for each arm."""
+    """Keys of params.yaml with the tries of the pilot, and the try that was chosen for each variant."""
 
     tries: dict[str, Try] = key("pilot.tries")
     chosen: dict[Name, Name] = key("pilot.chosen")
 
     def tried(self, arm: str) -> Try:
-        """The try by which an arm is trained. Raises UserError where none was chosen."""
+        """Try by which a variant is trained. Raises UserError where none was chosen."""
         name = choice(self.chosen, arm)
         if name is None:
             raise UserError(f"pilot.chosen.{arm}: missing; name one of {', '.join(self.tries)}")
@@ -63,14 +63,14 @@ class ChosenSettings(StageSettings):
 
 @dataclass(frozen=True)
 class Block:
-    """Common ground of a block's trainings from fresh weights: settings, data, and the seed of those weights.
+    """Shared settings, data and seed of a block's trainings from fresh weights.
 
     Attributes:
         settings: how networks are made and trained.
         data: training images.
         number: the block, which seeds the fresh weights.
-        batch_size: images an optimizer step; None: those of the settings.
-        profile: how many draws settle how three heads are combined; None: no arm has three.
+        batch_size: images per optimizer step; None: that of the settings.
+        profile: settings of the draws by which three heads are combined; None: no variant has three heads.
     """
 
     settings: NetworkSettings
@@ -80,7 +80,7 @@ class Block:
     profile: Profile | None = None
 
     def train(self, place: Workspace, recipe: Recipe, name: str) -> Outcome:
-        """Train the block's fresh weights by a recipe, with draws of its own for each name."""
+        """Train the block's fresh weights by a recipe; `name` seeds the draws."""
         settings, seed = self.settings, arm_seed(self.number, name)
         job = TrainingJob(f"{name}/block_{self.number}", recipe, settings.training, self.data, seed)
         if self.batch_size is not None:
@@ -94,11 +94,11 @@ class Block:
 
 
 def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
-    """A job with another batch size; averages, moments and intervals stay the same in images.
+    """Change the batch size of a job; averages, moments and intervals stay the same in images.
 
     Args:
-        job: meant for `training.batch_size`.
-        batch_size: images an optimizer step.
+        job: job whose recipe is meant for `training.batch_size`.
+        batch_size: images per optimizer step.
     """
     training, recipe = job.training, job.recipe
     ratio = batch_size / training.batch_size
@@ -123,20 +123,23 @@ def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
 def try_fresh(
     measuring: Measuring, train: Train, arm: str, recipe: Recipe, tries: Mapping[str, Try], share: float
 ) -> dict[str, Any]:
-    """Train and measure an arm from fresh weights once for each try, at half and at the end of each training.
+    """Train a variant from fresh weights once for each try, and measure each training at half and at its end.
 
     Args:
-        measuring: what all trainings of a block are measured by.
-        train: trains by a recipe, in a workspace, under a name that gives it draws of its own.
-        arm: the arm's name.
-        recipe: the arm's own recipe; one with snapshots is measured along its path, by half of the samples.
-        tries: changes of the recipe.
-        share: of the recipe's images.
+        measuring: measures all trainings of the block.
+        train: trains by a recipe, in a workspace, under a name that seeds its draws.
+        arm: the variant's name.
+        recipe: the variant's own recipe; one with snapshots is measured along its path, with half of the samples.
+        tries: name → changes of the recipe.
+        share: share of the recipe's images.
+
+    Returns:
+        Try → figures.
     """
     place, tried = measuring.workspace, {}
     measure = partial(pilot_along, measuring, snapshots=len(recipe.snapshots)) if recipe.snapshots else measuring.path
     for label, one in tries.items():
-        name = f"{arm}_{label}"  # with draws of its own, as in the comparison
+        name = f"{arm}_{label}"  # the name seeds the draws, as in the comparison
         short = with_half(shortened(recipe, share, one))
         outcome = train(Nested(place, name), short, name)
         write_models(folder := place.work / f"{name}_models", outcome)
@@ -146,7 +149,7 @@ def try_fresh(
 
 
 def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str, Any]:
-    """Carry a plan out, with its models below a folder; its figures, base included."""
+    """Carry a plan out, with its models below a folder; return its figures, base included."""
     models, figures = carry_out(workspace, job)
     for number, model in enumerate(models):
         shutil.copytree(model, folder / f"group_{number}", dirs_exist_ok=True)
@@ -156,11 +159,11 @@ def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str,
 def try_plan(
     measuring: Measuring, training: Training, arm: str, plan: Plan, tries: Mapping[str, Try], share: float, base: Path
 ) -> dict[str, Any]:
-    """Carry a plan out on a base of the pilot once for each try, and measure the ends."""
+    """Carry a plan out on a base of the pilot once for each try, and measure the final models."""
     place, block, tried = measuring.workspace, measuring.block, {}
     for label, one in tries.items():
         short = shortened_plan(plan, share, one)
-        # Draws of its own: trainings that share draws scatter less than the comparison's will.
+        # Each try has draws of its own, since trainings that share draws scatter less than the comparison's will.
         name = f"{arm}_{label}"
         job = ExpertsJob(short, f"{name}/block_{block}", base, measuring.data, training, arm_seed(block, name))
         folder = place.work / f"{name}_models"
@@ -171,19 +174,19 @@ def try_plan(
 
 
 def with_half(recipe: R) -> R:
-    """A recipe that also stores the model at half of its images."""
+    """Add a snapshot at half of the images to a recipe."""
     snapshots = tuple(sorted({*recipe.snapshots, recipe.images // 2}))
     return recipe.model_copy(update={"snapshots": snapshots})
 
 
 def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
-    """The folders of the model at half of its recipe's images and at its end; a snapshot holds whole batches."""
+    """Folders of the models at half of a recipe's images, up to a whole batch, and at the end of training."""
     *snapshots, end = model_and_snapshots(folder)
     return next(one for one in snapshots if int(one.name) >= recipe.images // 2), end
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:
-    """Images, FLOPs and seconds of a training alone; seconds by its log, which a resumed one has written in parts."""
+    """Images, FLOPs and seconds of a training alone; the log gives the seconds, also of a resumed training."""
     record, seconds, seen = trained_record(outcome), 0.0, 0
     for line in curve(outcome.trained.log):
         seconds += (line["images_seen"] - seen) / line["images_per_second"]
@@ -192,7 +195,7 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def learned_weighting(outcome: Outcome) -> dict[str, Any]:
-    """The weighting that a training has learned, to six digits; nothing where its settings fix it."""
+    """Weighting that a training has learned, to six digits; empty where its settings fix it."""
     learned = {
         name: [float(f"{one:.6g}") for one in values] for name, values in outcome.trained.effective_weighting.items()
     }

@@ -1,4 +1,4 @@
-"""Races of recipes within a budget: rungs of trainings that have ended, one claim on fresh seeds."""
+"""Races of recipes within a budget: rungs of completed trainings, and one claim on fresh seeds."""
 
 from unequal.errors import needs
 

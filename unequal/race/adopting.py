@@ -1,4 +1,4 @@
-"""The recipe of a race written into params.yaml, with its comments kept."""
+"""Adoption of a race's recipe into params.yaml, whose comments are preserved."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +12,14 @@ from unequal.race.run import last_standing, race_of, read_raced
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS, Strict, read_yaml
 
-#: The recipe that others train on.
+#: The recipe whose model other recipes train further.
 BASE = "base"
 #: Keys of a recipe that a race decides.
 DECIDED = ("prediction", "sampler", "loss_weight", "conflicts", "average")
 
 
 def standing_of(folder: Path) -> Standing:
-    """The race of a folder as far as it is judged. Raises UserError where nothing is."""
+    """Read the race of a folder, up to its last judged rung. Raises UserError where no rung is judged."""
     path = last_standing(folder)
     race, done = race_of(folder), read_done(path)
     seconds = seconds_of(race, done, folder / "results/race/trainings", folder / "results/race/seconds")
@@ -28,14 +28,14 @@ def standing_of(folder: Path) -> Standing:
 
 
 def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
-    """The text of params.yaml with the best bet in a recipe, and the keys that differ.
+    """Text of params.yaml with the best bet written into a recipe, and the keys that change.
 
     Args:
-        folder: it holds params.yaml.
-        recipe: name of the recipe that takes what the race has decided; its images and warm-up stay.
+        folder: folder that holds params.yaml.
+        recipe: name of the recipe that takes the race's decisions; its images and warm-up do not change.
 
     Raises:
-        UserError: there is no such recipe, or the race has not trained whole.
+        UserError: there is no such recipe, the best bet is a set of experts, or no whole training is judged yet.
     """
     standing, params = standing_of(folder), read_raced(folder)
     if not standing.has_whole:
@@ -53,7 +53,7 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
     else:
         change |= {key: value for key, value in differing(own, bet, f"recipes.{recipe}").items() if decided(key)}
         change |= following(params.recipes, recipe, bet.prediction)
-        # The warm-up stays with the recipe's own length.
+        # The warm-up belongs to the recipe's own length, so it does not change.
         lengths = {"warmup_images": own.optimizer.warmup_images}
         optimizer = bet.optimizer.model_copy(update=lengths)
         change |= differing(own.optimizer, optimizer, f"recipes.{recipe}.optimizer")
@@ -61,7 +61,7 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
 
 
 def following(recipes: Mapping[str, Recipe], recipe: str, prediction: str) -> dict[str, Any]:
-    """Keys of the recipes that train the base on, where it comes to predict something else, as they must."""
+    """Changes of the recipes that train the base further, which must predict what the base predicts."""
     before = recipes[recipe].prediction
     if recipe != BASE or prediction == before:
         return {}
@@ -75,23 +75,23 @@ def decided(key: str) -> bool:
 
 
 def differing(now: Strict, chosen: Strict, place: str) -> dict[str, Any]:
-    """Dotted keys in which a section differs from a chosen one, with the chosen values."""
+    """Dotted keys at which a section differs from a chosen one, with the chosen values."""
     names = [name for name in type(chosen).model_fields if getattr(chosen, name) != getattr(now, name, None)]
     return {f"{place}.{name}": in_a_line(plain(getattr(chosen, name))) for name in names}
 
 
 def plain(value: Any) -> Any:
-    """A setting as it stands in a file."""
+    """Convert a setting to plain values for a file."""
     if isinstance(value, Strict):
         return value.model_dump(mode="json", exclude_defaults=True)
     return list(value) if isinstance(value, tuple) else value
 
 
 def adopt_into(folder: Path, recipe: str) -> list[str]:
-    """Write the best bet into params.yaml; return the keys that have changed.
+    """Write the best bet into params.yaml; return the keys that change.
 
     Raises:
-        UserError: the file would not be sound; it is left as it was.
+        UserError: the file would not be valid; it is restored.
     """
     text, keys = adopted(folder, recipe)
     path = folder / PARAMS

@@ -1,4 +1,4 @@
-"""Arms that are shipped: what each changes of a recipe, where schedule and length allow it."""
+"""Variants that ship with the race: what each changes in a recipe, where schedule and length allow it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,16 @@ from unequal.settings.strict import PARAMS, validate
 
 #: The control.
 UNIFORM = "uniform"
-#: The arm over slots of the control's loss.
+#: The variant over slots of the control's loss.
 SLOTS = "slots"
 
 
 def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Arm → what it is, with its source, and what it changes.
+    """Variant → its description, with its source, and its changes of a recipe.
 
     Args:
-        images: of a whole training; lengths of curricula and warm-ups follow.
-        is_flow: the schedule; a prediction goes with one of the two.
+        images: number of images of a whole training, from which lengths of curricula and warm-ups follow.
+        is_flow: whether the schedule is a flow, which decides what models can predict.
     """
     drawn: dict[str, tuple[str, dict[str, Any]]] = {
         UNIFORM: ("the control: uniform timesteps, no weight", plain("uniform")),
@@ -59,32 +59,32 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
 
 
 def plain(name: str, draw: str = "independent", **keys: Any) -> dict[str, Any]:
-    """A sampler and no weight."""
+    """Changes to a sampler without a loss weight."""
     drawn = {} if draw == "independent" else {"draw": draw}
     return {"sampler": {"density": name} | drawn | keys, "loss_weight": {"kind": "none"}}
 
 
 def density(name: str, **keys: Any) -> dict[str, Any]:
-    """A density, independently drawn, and no weight."""
+    """Changes to a density with independent draws and no loss weight."""
     return plain(name, "independent", **keys)
 
 
 def weight_of(kind: str, **keys: Any) -> dict[str, Any]:
-    """A weight alone."""
+    """Changes to a loss weight alone."""
     return {"loss_weight": {"kind": kind} | keys}
 
 
 def weight(kind: str, **keys: Any) -> dict[str, Any]:
-    """A weight on uniform timesteps."""
+    """Changes to a loss weight on uniform timesteps."""
     return {"sampler": {"density": "uniform"}} | weight_of(kind, **keys)
 
 
 def fitting(
     recipe: Recipe, schedule: Schedule, batch_size: int
 ) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str]]:
-    """Shipped arms that can be trained by a recipe on a schedule, and the others with the reason.
+    """Shipped variants that can be trained by a recipe on a schedule, and the others with the reason.
 
-    An arm that predicts what the recipe does is left out without a word.
+    A variant that predicts what the recipe predicts appears in neither.
     """
     fits: dict[str, tuple[str, dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
@@ -100,7 +100,7 @@ def fitting(
 
 
 def check(name: str, changes: Mapping[str, Any], recipe: Recipe, schedule: Schedule, batch_size: int) -> None:
-    """Raise UserError or ValueError where an arm cannot be trained, also for the least share of the images."""
+    """Raise UserError or ValueError where a variant cannot be trained, even for the smallest share of the images."""
     arm = validate(Arm, dict(changes), PARAMS)
     own = arm.of(recipe)
     if arm.experts is not None:
@@ -110,7 +110,7 @@ def check(name: str, changes: Mapping[str, Any], recipe: Recipe, schedule: Sched
 
 
 def chosen(names: tuple[str, ...], fits: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
-    """Some of the arms that fit, the control among them; none named: all. Raises UserError for another name."""
+    """Select variants that fit, and the control; no names: all. Raises UserError for any other name."""
     for name in names:
         if name not in fits:
             reason = left_out.get(name, f"is no shipped variant; there is: {', '.join(fits)}")

@@ -1,7 +1,7 @@
 """`race/bracket.yaml`: the trainings of a race so far, from which its graph resolves.
 
-Between two calls of the engine, the next rung is added as the judge of the last one has said. A training depends on the
-judge's note on its candidate; so a note that is missing stops it, and other candidates leave it as it is.
+Between two calls of the engine, the next rung is added as decided by the judge of the last one. A training depends on
+the judge's note on its candidate alone: it cannot start without the note, and other candidates do not make it stale.
 """
 
 import math
@@ -15,19 +15,19 @@ from unequal.race.plan import CONFIRM, FURTHER, SHORT, WHOLE, Plan, Rung, follow
 from unequal.race.standing import Candidate, Results
 from unequal.settings.race import Race
 
-#: The graph of a race, and the settings that it is resolved from, below the folder of the params file.
+#: Paths of a race's graph, and of the settings from which it resolves, below the folder of the params file.
 GRAPH, BRACKET = Path("race/dvc.yaml"), Path("race/bracket.yaml")
-#: Dependency of stages without a judge before them: the data's figures, which change with the data alone.
+#: Dependency of stages that follow no judge: the data's figures, which change with the data alone.
 START = "results/metrics/data.json"
-#: The sampling that was chosen.
+#: File that names the chosen sampling.
 SAMPLING = "results/race/sampling.json"
-#: Slots of the control's first training.
+#: File of the slots of the control's first training.
 SLOTS = "results/race/trainings/slots.json"
 HEAD = "# Trainings of the race so far; `unequal race run` adds the next rung as the judge of the last one says.\n"
 
 
 def plan_of(race: Race) -> Plan:
-    """The course of a race by its settings."""
+    """Course of a race by its settings."""
     return Plan(
         control=race.control,
         rates=tuple(race.rates),
@@ -59,17 +59,17 @@ def measured(rung: str, candidate: Candidate, block: int) -> Path:
 
 
 def standing_file(rung: str) -> Path:
-    """File in which the judge of a rung says who stands where."""
+    """File of the standing of a rung, written by its judge."""
     return Path(f"results/race/standing/{rung}.json")
 
 
 def note(rung: str, candidate: Candidate) -> Path:
-    """File by which the judge of a rung admits a candidate to the next one."""
+    """File with which the judge of a rung admits a candidate to the next rung."""
     return Path(f"artifacts/race/admitted/{rung}/{label(candidate)}.json")
 
 
 def rungs(race: Race, done: Mapping[str, Results]) -> list[Rung]:
-    """The rungs that are done, in their order, and the next one, if there is one."""
+    """Rungs that are done, in order, and the next one, if any."""
     plan, found, before = plan_of(race), [opening(plan_of(race), list(race.arms))], dict[str, Results]()
     for name, results in done.items():
         before[name] = results
@@ -79,10 +79,10 @@ def rungs(race: Race, done: Mapping[str, Results]) -> list[Rung]:
 
 
 def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
-    """The document from which the graph of a race with these rungs resolves."""
+    """Document from which the graph of a race with these rungs resolves."""
     before = [None, *(rung.name for rung in course)]
     fresh = [rung for rung in course if rung.name in (CONFIRM, FURTHER)]
-    # Ways of sampling are compared once, by models of whole trainings before the fresh ones.
+    # Ways of sampling are compared once, with models of whole trainings that precede the fresh ones.
     choosing = bool(fresh) and len(race.samplings) > 1
     over_slots = race.over_slots
     trainings = {
@@ -120,11 +120,11 @@ def bracket(race: Race, course: list[Rung]) -> dict[str, Any]:
 
 
 def profiled(race: Race, first: Rung) -> dict[str, str]:
-    """The control's training whose loss makes the slots: the first, at the rate that is closest to its own."""
+    """Control's training whose loss defines the slots: the first, at the learning rate closest to its own."""
     control = min((one for one in first.candidates if one.arm == race.control), key=lambda one: abs(math.log(one.rate)))
     return {"rung": first.name, "name": training_name(control, first.blocks[0])}
 
 
 def bracket_text(document: Mapping[str, Any]) -> str:
-    """The document as a file."""
+    """Text of the document's file."""
     return HEAD + yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=200)

@@ -1,4 +1,4 @@
-"""The one claim of a race: its winner against the control on fresh seeds, in two looks; and what it is worth."""
+"""Claim of a race: its winner against the control on fresh seeds, in at most two looks, and its worth in images."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from unequal.statistics.estimates import Estimate
 from unequal.statistics.power import POWER
 from unequal.statistics.verdicts import BETTER, SAME, UNDECIDED, WORSE, equivalence, two_sided, word
 
-#: Level of each look, two-sided: two looks claim a difference that is not there in 4.1 % of races.
+#: Two-sided level of each look: with two looks, 4.1 % of races claim a difference where there is none.
 LOOK = 0.025
 
 
@@ -20,11 +20,11 @@ class Claim(NamedTuple):
 
     Attributes:
         word: `better`, `worse`, `the same` (within δ) or `undecided`.
-        estimate: difference in ln(FID), its error and degrees of freedom; none where no pair is whole.
-        low, high: interval of the difference at the level of a look.
-        blocks: pairs behind it.
-        visible: the difference that so many blocks show in four of five races.
-        collapsed: fresh trainings of the winner, and of the control, that have collapsed.
+        estimate: difference in ln(FID), its error and degrees of freedom; None where it cannot be estimated.
+        low, high: interval of the difference in ln(FID), at the level of a look.
+        blocks: number of pairs without a collapsed training.
+        visible: difference in ln(FID) that this number of blocks detects in four of five races.
+        collapsed: numbers of collapsed fresh trainings of the winner and of the control.
     """
 
     word: str
@@ -37,14 +37,14 @@ class Claim(NamedTuple):
 
 
 def look(pairs: Sequence[tuple[float, float]], scatter: Scatter, delta: float) -> Claim:
-    """Judge the pairs that are there.
+    """Judge the available pairs.
 
-    The variance is pooled from the trainings of all whole rungs and these pairs. A winner that has collapsed in a fresh
+    The variance is pooled from the trainings of all whole rungs and these pairs. A winner that collapses in a fresh
     block is never called better.
 
     Args:
         pairs: ln(FID) of winner and control in each fresh block; ∞ where a training has collapsed.
-        scatter: of the whole rungs.
+        scatter: scatter of the whole rungs.
         delta: δ in ln(FID).
     """
     winners, controls = (sum(not np.isfinite(pair[place]) for pair in pairs) for place in (0, 1))
@@ -75,20 +75,20 @@ def look(pairs: Sequence[tuple[float, float]], scatter: Scatter, delta: float) -
 
 
 def visible(scatter: Scatter, blocks: int) -> float:
-    """The difference in ln(FID) that a look at so many blocks shows in four of five races."""
+    """Difference in ln(FID) that a look at this number of blocks detects in four of five races."""
     quantiles = stdtrit(scatter.freedom, 1 - LOOK / 2) + stdtrit(scatter.freedom, POWER)
     return float(quantiles * np.sqrt(2 * scatter.variance / blocks))
 
 
 class Slope(NamedTuple):
-    """Fall of the control's ln(FID) with ln(images), between its short and its whole trainings, and its error."""
+    """Fall of the control's ln(FID) per unit of ln(images), from short to whole trainings, and its standard error."""
 
     fall: float
     error: float
 
     @classmethod
     def between(cls, short: Sequence[float], whole: Sequence[float], share: float, variance: float) -> "Slope | None":
-        """The slope from results at a share of the images and at all; None where FID does not fall."""
+        """Estimate the slope from ln(FID) at a share of the images and at all images; None where FID does not fall."""
         if not short or not whole or not np.isfinite([*short, *whole]).all():
             return None
         distance = float(np.log(1 / share))
@@ -98,10 +98,10 @@ class Slope(NamedTuple):
 
 
 def worth(difference: float, slope: Slope) -> float:
-    """Images of the control that reach the same FID, as a multiple of the winner's."""
+    """Images with which the control reaches the winner's FID, as a multiple of the winner's images."""
     return float(np.exp(-difference / slope.fall))
 
 
 def pays_from(cost: float, multiple: float) -> float | None:
-    """Length of a final training from which on a race of this cost pays, in the unit of the cost; None: never."""
+    """Least length of a final training for which a race of this cost pays, in the cost's unit; None: never."""
     return cost / (multiple - 1) if multiple > 1 else None

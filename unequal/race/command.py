@@ -1,4 +1,4 @@
-"""`unequal race`: which recipe pays on these data, within a budget."""
+"""`unequal race`: find the recipe that pays on these data, within a budget."""
 
 from pathlib import Path
 
@@ -110,12 +110,12 @@ def adopt(folder: Path, recipe: str) -> None:
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Names between commas."""
+    """Split a comma-separated list of names."""
     return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Numbers between commas, rising. Raises UserError."""
+    """Parse a comma-separated list of numbers, in ascending order. Raises UserError."""
     from unequal.errors import UserError
 
     try:

@@ -1,4 +1,4 @@
-"""A plan of a race for a params file: from budget and arms to the section `race`."""
+"""Draft of a race for a params file: from budget and variants to the section `race`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS, read_yaml, validate
 
-#: Parts of a plan that are explained where they are written.
+#: Comments of the keys of a plan, written into the params file.
 COMMENTS = {
     "control": "the winner is compared with it",
     "rates": "factors of each variant's own learning rate",
@@ -55,14 +55,14 @@ class Draft:
     """A race to be written into a params file.
 
     Attributes:
-        path: of the file.
+        path: the params file.
         params: its content.
-        recipe: what arms change, for a whole training.
-        arms: name → what it is, and what it changes.
-        left_out: shipped arms that cannot be trained here, with the reason.
+        recipe: recipe of a whole training, which variants change.
+        arms: variant → its description, and its changes.
+        left_out: shipped variants that cannot be trained here, with the reason.
         rates, delta: settings of the race.
-        own_images: of the recipe's own training.
-        plan: the best one, once plans were simulated.
+        own_images: number of images of the recipe's own training.
+        plan: the best plan; None before plans are simulated.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class Draft:
         delta: float,
         whole_images: int | None,
     ) -> Self:
-        """Read a params file and find the arms. Raises UserError where there is no such recipe or arm."""
+        """Read a params file and select the variants. Raises UserError for an unknown recipe or variant."""
         params = read_raced(folder)
         if (known := params.race) is not None and known.arms.keys() >= set(arms):
             own = {
@@ -107,11 +107,11 @@ class Draft:
 
     @property
     def control(self) -> str:
-        """The control: of the race that is there, or uniform timesteps."""
+        """Name of the control: that of the file's race, or uniform timesteps."""
         return UNIFORM if self.params.race is None or UNIFORM in self.arms else self.params.race.control
 
     def lines(self, budget: str | None, images: int | None, final: str | None) -> Iterator[str]:
-        """Simulate plans, choose one, and say so. Raises UserError where none fits, or a race does not pay."""
+        """Simulate plans, choose one, and yield lines on it. Raises UserError where none fits or pays."""
         limit = Budget.parsed(budget, images)
         if len(self.arms) < 2:
             raise UserError(f"--arms: {', '.join(self.arms)} alone; allowed: the control and one more, or more")
@@ -143,7 +143,7 @@ class Draft:
         yield from priced.worth(found[0], limit, self.own_images, final is not None)
 
     def section(self) -> dict[str, Any]:
-        """The section `race`. Raises UserError where it is not sound."""
+        """Build the section `race`. Raises UserError where it is not valid."""
         assert self.plan is not None
         sampling = read_yaml(self.path)["sampling"]
         samplings = samplings_of(sampling, self.params.schedule.timesteps)
@@ -159,16 +159,16 @@ class Draft:
         return section
 
     def slots(self, batch_size: int) -> dict[str, Any] | None:
-        """How slots are measured, as the race that is there has it; None where no shipped arm draws from them."""
+        """Settings by which slots are measured: those of the file's race, if any; None: no variant draws from slots."""
         if self.params.race is not None:
             known = self.params.race.slots
             return None if known is None else known.model_dump(mode="json")
         return {"count": 10, "images": 32, "batch_size": batch_size} if SLOTS in self.arms else None
 
     def write(self) -> None:
-        """Write the section into the file, and lay the graphs next to it; comments of the other sections stay.
+        """Write the section into the file, and the graphs next to it; comments of the other sections are preserved.
 
-        What is refused leaves the folder as it was.
+        If the result is refused, the params file is restored.
         """
         section = self.section()
         lines = in_lines(section, COMMENTS)
@@ -190,7 +190,7 @@ class Draft:
 
 
 def resized(recipe: Recipe, images: int | None) -> Recipe:
-    """A recipe of so many images, warm-up and curriculum in proportion."""
+    """Change the number of images of a recipe, with warm-up and curriculum in proportion; None: no change."""
     from unequal.comparison.settings import shortened
 
     return recipe if images is None else shortened(recipe, images / recipe.images)

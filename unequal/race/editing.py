@@ -1,4 +1,4 @@
-"""Sections written into a params file, with the comments of all others kept."""
+"""Edits of sections of a params file that preserve the comments of all other sections."""
 
 from collections.abc import Mapping
 from io import StringIO
@@ -11,12 +11,12 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from unequal.errors import UserError, plain
 from unequal.files import write_bytes
 
-#: Columns of a flow mapping before it is broken.
+#: Largest width of a mapping on one line, in columns.
 WIDTH = 120
 
 
 def yaml_of_file() -> YAML:
-    """A reader and writer that keeps comments, quotes and the order of keys."""
+    """Reader and writer of YAML that preserves comments, quotes and the order of keys."""
     yaml = YAML()
     yaml.preserve_quotes, yaml.width = True, WIDTH
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -25,7 +25,7 @@ def yaml_of_file() -> YAML:
 
 
 def in_a_line(value: Any) -> Any:
-    """A value of one line: mappings and lists in flow style."""
+    """Convert a value to one line: mappings and lists in flow style."""
     if isinstance(value, Mapping):
         found = CommentedMap({key: in_a_line(one) for key, one in value.items()})
         found.fa.set_flow_style()
@@ -38,7 +38,7 @@ def in_a_line(value: Any) -> Any:
 
 
 def in_lines(section: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> CommentedMap:
-    """A mapping with a line a key, and a comment behind some."""
+    """Convert a section to a mapping with one line per key, some with a comment at the end."""
     found = CommentedMap({key: in_a_line(value) for key, value in section.items()})
     for key, comment in (comments or {}).items():
         found.yaml_add_eol_comment(comment, key)
@@ -46,7 +46,7 @@ def in_lines(section: Mapping[str, Any], comments: Mapping[str, str] | None = No
 
 
 def edited(path: Path, change: Mapping[str, Any]) -> str:
-    """The text of a params file in which values stand at dotted keys; mappings there are replaced, others stay.
+    """Text of a params file after its values at dotted keys are set; mappings there are replaced as a whole.
 
     Raises:
         UserError: the file cannot be read.
@@ -70,5 +70,5 @@ def edited(path: Path, change: Mapping[str, Any]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the file at once."""
+    """Write the file atomically."""
     write_bytes(path, text.encode())

@@ -1,4 +1,4 @@
-"""Experts as an arm: a base of the arm's recipe, and a model for each group of timesteps that is trained on from it."""
+"""Experts as a variant: a base of the variant's recipe, and for each group of timesteps a model trained from it."""
 
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from unequal.workspace import Nested, Workspace
 
 
 def base_recipe(experts: Experts, recipe: Recipe) -> Recipe:
-    """The base's recipe: the arm's, for its share of the images."""
+    """Recipe of the base: the variant's, for the base's share of the images."""
     return shortened(recipe, experts.base_share)
 
 
 def plan_of_experts(experts: Experts, recipe: Recipe) -> Plan:
-    """The plan by which experts follow the base of an arm's recipe; together they see the images that it leaves."""
+    """Plan of the experts that continue the base; together they see the remaining images of the variant's recipe."""
     rest = recipe.images - base_recipe(experts, recipe).images
     own = shortened(recipe, rest / recipe.images)
     optimizer = own.optimizer.model_copy(update={"warmup_images": own.optimizer.warmup_images // experts.count})
@@ -45,7 +45,7 @@ def plan_of_experts(experts: Experts, recipe: Recipe) -> Plan:
 def train_experts(
     workspace: Workspace, settings: ArmSettings, recipe: Recipe, data: PreparedData, name: str, block: int, folder: Path
 ) -> dict[str, Any]:
-    """Train base and experts into a folder, one model a group; return what they cost together.
+    """Train base and experts into a folder, with one model per group; return their total cost.
 
     Raises:
         Diverged: a loss becomes NaN or infinite.

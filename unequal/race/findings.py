@@ -33,15 +33,16 @@ from unequal.timesteps.partition import Partition
 
 @dataclass(frozen=True)
 class Standing:
-    """A race as far as it is done.
+    """A race up to its last judged rung.
 
     Attributes:
         race: its settings.
         done: results of all rungs so far.
         ended: whether no rung follows.
         seconds: rung → seconds of trainings, and of scoring them.
-        sampling: the way of sampling that was chosen; the race's first where there was no choice.
-        slots: of the control's first training; None where no arm draws from slots, or there are none.
+        sampling: the chosen way of sampling; the race's first where there is no choice.
+        slots: slots of the control's first training; None where no variant draws from slots, or that training has
+            collapsed.
     """
 
     race: Race
@@ -53,7 +54,7 @@ class Standing:
 
     @property
     def plan(self) -> Plan:
-        """Its course."""
+        """Course of the race."""
         return plan_of(self.race)
 
     @property
@@ -71,7 +72,7 @@ class Standing:
 
     @property
     def claim(self) -> Claim | None:
-        """The claim by fresh seeds; None: there are none yet."""
+        """Claim on fresh seeds; None: no fresh training is judged yet."""
         return claim_of(self.plan, self.done) if CONFIRM in self.done else None
 
     @property
@@ -81,7 +82,7 @@ class Standing:
 
     @property
     def bet(self) -> Candidate:
-        """The best bet: the winner, or the control where all that is known of the winner speaks against it."""
+        """Best bet: the winner, or the control where the winner's estimated effect is unfavourable."""
         winner, control = self.pair
         if self.claim is not None and self.claim.word == WORSE:
             return control
@@ -90,7 +91,7 @@ class Standing:
 
     @property
     def recipe(self) -> Recipe:
-        """The best bet's recipe, for a whole training."""
+        """Recipe of the best bet, for a whole training."""
         recipe = self.race.recipe_of(self.bet.arm)
         if draws_from_slots(recipe) and self.slots is not None:
             recipe = with_slots(recipe, self.slots)
@@ -98,7 +99,7 @@ class Standing:
 
     @property
     def slope(self) -> Slope | None:
-        """How the control's FID falls with images; None where it has no short trainings."""
+        """Slope of the control's FID over images; None where it has no short trainings or its FID does not fall."""
         control = self.pair[1]
         if SHORT not in self.done or not self.has_whole or control not in self.done[SHORT] or self.race.short is None:
             return None
@@ -113,7 +114,10 @@ class Standing:
 
 
 def bet_effect(standing: Standing) -> float | None:
-    """Difference of winner and control in ln(FID) by all whole trainings, those of the race shrunk; None: no winner."""
+    """Difference of winner and control in ln(FID) over all whole trainings; None: no winner besides the control.
+
+    The race's own trainings enter as a shrunk forecast, since they selected the winner.
+    """
     winner, control = standing.pair
     if winner.arm == control.arm or not standing.has_whole:
         return None
@@ -126,7 +130,7 @@ def bet_effect(standing: Standing) -> float | None:
 
 
 def findings(standing: Standing) -> dict[str, Any]:
-    """Everything that the page says, as JSON."""
+    """Findings of the page, as JSON."""
     (winner, control), claim, bet = standing.pair, standing.claim, bet_effect(standing)
     images, slope, multiple, shown = standing.images(), standing.slope, None, None
     cost, difference = (
@@ -157,13 +161,13 @@ def findings(standing: Standing) -> dict[str, Any]:
 
 
 def called(candidate: Candidate) -> str:
-    """A candidate as people read it."""
+    """Name of a candidate in text."""
     name = candidate.arm.replace("_", " ")
     return name if candidate.rate == 1 else f"{name} at {candidate.rate:g} × its learning rate"
 
 
 def sentence(standing: Standing) -> str:
-    """The one sentence of the page."""
+    """State the result in one sentence."""
     winner, control = standing.pair
     if not standing.has_whole:
         return f"After short trainings {called(winner)} leads; nothing is shown yet."
@@ -191,7 +195,7 @@ def sentence(standing: Standing) -> str:
 def seconds_of(
     race: Race, done: Mapping[str, Results], trainings: Path, scoring: Path
 ) -> dict[str, tuple[float, float]]:
-    """Rung → seconds of its trainings, and of their scores, from files that lie in folders a rung."""
+    """Rung → seconds of its trainings, and of their scores, read from one folder per rung."""
     found = {}
     for rung in rungs(race, done):
         if rung.name not in done:
@@ -206,7 +210,7 @@ def seconds_of(
 
 
 def chosen_sampling(race: Race, done: Mapping[str, Results], folder: Path = Path()) -> str:
-    """The way of sampling that fresh trainings were scored by again, or the first."""
+    """Name of the way of sampling by which fresh trainings were also scored; the first if there is none."""
     for one, blocks in done.get(CONFIRM, {}).items():
         for block in blocks:
             if (again := read_json(folder / measured(CONFIRM, one, block)).get("chosen")) is not None:
@@ -215,13 +219,13 @@ def chosen_sampling(race: Race, done: Mapping[str, Results], folder: Path = Path
 
 
 def measured_slots(race: Race, folder: Path = Path()) -> Partition | None:
-    """Slots of the control's first training; None where no arm draws from slots, or that training has collapsed."""
+    """Slots of the control's first training; None where no variant draws from slots, or that training collapsed."""
     known = json_or_none(folder / SLOTS) if race.over_slots else None
     return None if known is None or known["slots"] is None else Partition(known["slots"], "slots")
 
 
 def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
-    """FID of fresh trainings by the chosen way of sampling, relative to the race's first; None where it is that."""
+    """Relative change of fresh trainings' FID by the chosen way of sampling; None where that is the race's first."""
     if standing.sampling == next(iter(standing.race.samplings)) or CONFIRM not in standing.done:
         return None
     changes: dict[str, list[float]] = {"winner": [], "control": []}
@@ -235,7 +239,7 @@ def with_chosen_sampling(standing: Standing) -> dict[str, Any] | None:
 
 
 def recipe_document(standing: Standing) -> dict[str, Any]:
-    """The best bet as sections of params.yaml."""
+    """Sections of params.yaml for the best bet."""
     race, recipe = standing.race, standing.recipe
     experts = race.arms[standing.bet.arm].experts
     sampling = race.samplings[standing.sampling].model_dump(mode="json", exclude_defaults=True)
@@ -249,5 +253,5 @@ def recipe_document(standing: Standing) -> dict[str, Any]:
 
 
 def section(recipe: Recipe) -> dict[str, Any]:
-    """A recipe as it stands in params.yaml."""
+    """Convert a recipe to its section of params.yaml."""
     return recipe.model_dump(mode="json", exclude_defaults=True) | {"images": recipe.images}

@@ -1,4 +1,4 @@
-"""A recipe as flags of diffusers' and kohya's scripts, where they can say it."""
+"""Flags of diffusers' and kohya's scripts for a recipe, where the scripts support it."""
 
 import math
 from typing import Any
@@ -7,14 +7,14 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import FlowSchedule, Schedule
 from unequal.suggestions.flags import Flags, Phrase, Trainer, facts, phrase, shell
 
-#: Families of scripts for flows, and for schedules that preserve variance.
+#: Families of scripts, by trainer and by whether the schedule is a flow; the others preserve variance.
 FAMILIES: dict[tuple[Trainer, bool], tuple[str, ...]] = {
     ("diffusers", True): ("sd3", "flux"),
     ("diffusers", False): ("sd", "sdxl", "unconditional"),
     ("kohya", True): ("sd3", "flux"),
     ("kohya", False): ("sd",),
 }
-#: Scripts predict the noise if nothing else is said.
+#: Flags for v-prediction; by default, scripts predict the noise.
 PREDICTS_V: dict[Trainer, Flags] = {
     "diffusers": {"--prediction_type": "v_prediction"},
     "kohya": {"--v_parameterization": None},
@@ -22,10 +22,10 @@ PREDICTS_V: dict[Trainer, Flags] = {
 
 
 def density_flags(recipe: Recipe, shift: float, trainer: Trainer) -> Flags | None:
-    """Flags of the sampler on a flow; None: no script can say it.
+    """Flags of the sampler on a flow; None: no script supports it.
 
-    Scripts of diffusers count times from the noise end, so the mean has the other sign, and shift by their scheduler;
-    those of kohya count as this project does, after all shifts.
+    Scripts of diffusers count times from the noise end, which flips the sign of the mean, and apply the shift in their
+    scheduler. Those of kohya count times as this project does, after all shifts.
     """
     sampler: Any = recipe.sampler
     if sampler.draw != "independent" or sampler.unbiased or sampler.normalised:
@@ -41,7 +41,7 @@ def density_flags(recipe: Recipe, shift: float, trainer: Trainer) -> Flags | Non
 
 
 def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
-    """Flags of the loss weight on a schedule that preserves variance; None: no script can say it."""
+    """Flags of the loss weight on a schedule that preserves variance; None: no script supports it."""
     weight: Any = recipe.loss_weight
     if weight.kind == "none":
         return {}
@@ -51,7 +51,7 @@ def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
 
 
 def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase]:
-    """All that scripts accept of a recipe, or one line: no script accepts it."""
+    """Flags of a recipe for each family of scripts, or one line which says that no script accepts it."""
     is_flow = isinstance(schedule, FlowSchedule)
     shift = schedule.shift if isinstance(schedule, FlowSchedule) else 1.0
     on_flow = recipe.prediction == "velocity" and recipe.loss_weight.kind == "none"

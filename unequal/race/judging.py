@@ -1,4 +1,4 @@
-"""The document of a judge: all results so far, the standing of the rung, and who goes on."""
+"""Document of a judge: all results so far, the standing of the rung, and the candidates that go on."""
 
 import math
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ def fate(candidate: Candidate, mean: float, following: Rung | None) -> str:
 def standing_document(
     race: Race, done: Mapping[str, Results], collapsed: Mapping[str, str], following: Rung | None
 ) -> dict[str, Any]:
-    """The document of the last rung that is done.
+    """Document of the last rung that is done.
 
     Args:
-        race: the settings.
+        race: settings of the race.
         done: results of all rungs so far.
-        collapsed: trainings of the last one that have collapsed, with the reason.
-        following: the next rung, if there is one.
+        collapsed: collapsed trainings of the last rung, with the reason.
+        following: the next rung; None: the race has ended.
     """
     rung = list(done)[-1]
     standing = [
@@ -57,7 +57,7 @@ def standing_document(
 
 
 def claim_document(claim: Claim) -> dict[str, Any]:
-    """A claim as JSON, in relative differences of FID."""
+    """Convert a claim to JSON, with relative differences of FID."""
     known = claim.estimate
     return {
         "word": claim.word,

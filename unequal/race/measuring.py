@@ -1,4 +1,4 @@
-"""Scores of a race: one half of the held-out images chooses, the other confirms; noise is the block's."""
+"""Scores of a race: half of the held-out images select, the other half confirm; the block seeds the noise."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ CONDITIONS = ("extractor", "reference", "samples_per_seed", "sampling_seeds", "d
 
 
 class ScoreSettings(StageSettings):
-    """Keys of params.yaml by which trainings are scored."""
+    """Keys of params.yaml that say how trainings are scored."""
 
     seed: int
     evaluation: Evaluation
@@ -31,7 +31,7 @@ class ScoreSettings(StageSettings):
 
 
 def reference(data: PreparedData, evaluation: Evaluation, features: int, rung: str) -> str:
-    """Real images that a rung is scored against: half of the held-out ones, where a half is enough for the features."""
+    """Name of the real images that a rung is scored against: half of the held-out images, if that is large enough."""
     half = len(data.holdout) // 2
     enough = max(0 if evaluation.allow_singular else features, evaluation.kid_subset, evaluation.neighbourhood + 1)
     if evaluation.against != "holdout" or half < enough:
@@ -40,14 +40,14 @@ def reference(data: PreparedData, evaluation: Evaluation, features: int, rung: s
 
 
 class Scorer:
-    """Scores models of a rung.
+    """Scorer of a rung's models.
 
     Args:
         workspace: where chunks are stored, and on which device.
         settings: keys of params.yaml.
-        data: held-out images are compared with.
-        extractor: of the features that FID compares.
-        rung: decides which half of them.
+        data: prepared data, with the held-out images that samples are compared with.
+        extractor: extractor of the features that FID compares.
+        rung: name of the rung, which decides the half of the held-out images.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Scorer:
         self.against = reference(data, settings.evaluation, extractor.features, rung)
 
     def scoring(self, sampling: Sampling, block: int) -> Scoring:
-        """How samples of a block are scored."""
+        """Scoring of a block's samples, with the block's own sampling seeds."""
         chosen = self.settings.evaluation
         seeds = tuple(torch_seed(seed, self.settings.seed, block) for seed in chosen.seeds)
         own = chosen.model_copy(update={"seeds": seeds, "against": self.against})
@@ -75,7 +75,7 @@ class Scorer:
 
 
 def summary(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """FID and what is shown next to it, with costs and conditions."""
+    """FID and the other scores that are shown, with costs and conditions."""
     scores = {one: figures[f"{one}_mean"] for one in SHOWN if f"{one}_mean" in figures}
     costs = {one: figures[one] for one in ("images_seen", "training_flops", "sampling_flops_per_image", "parameters")}
     return {"fid": figures["fid_mean"]} | scores | costs | {"conditions": {one: figures[one] for one in CONDITIONS}}

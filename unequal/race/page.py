@@ -1,4 +1,4 @@
-"""The page of a race: one sentence, pictures, what is shown and what is a bet, and tables."""
+"""Page of a race: one sentence, pictures, what is shown and what is a bet, and tables."""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ RECIPE = "results/race/recipe.yaml"
 
 
 def standing_table(standing: Standing) -> Table:
-    """A row a candidate and rung, the best first."""
+    """Table with one row per candidate and rung, the best first."""
     rows = [
         (
             called(one),
@@ -50,13 +50,13 @@ def standing_table(standing: Standing) -> Table:
 
 
 def parameters(rung: str, candidate: Candidate, block: int) -> str:
-    """Parameters that a candidate keeps in memory, experts all together; a dash for a training that collapsed."""
+    """Number of parameters of all models of a candidate, as text; a dash for a collapsed training."""
     known = read_json(measured(rung, candidate, block)).get("parameters")
     return "–" if known is None else with_prefix(known)
 
 
 def cost_table(standing: Standing) -> Table:
-    """A row a rung."""
+    """Table of costs, with one row per rung."""
     images = standing.images()
     rows = [(rung, with_prefix(images[rung]), *map(duration, standing.seconds[rung])) for rung in images]
     sums = [sum(one[place] for one in standing.seconds.values()) for place in (0, 1)]
@@ -65,7 +65,7 @@ def cost_table(standing: Standing) -> Table:
 
 
 def say(key: str, subject: str, text: str) -> Statement:
-    """A statement without figures; those stand in outcome.json."""
+    """Statement without figures, which are in outcome.json."""
     return Statement(key, text, subject=subject)
 
 
@@ -95,7 +95,7 @@ def shown_and_bet(found: Mapping[str, Any], standing: Standing) -> list[Statemen
 
 
 def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
-    """Worth of the recipe, and length from which on the race pays."""
+    """Statements on the worth of the recipe, and on the least final training for which the race pays."""
     lines = []
     if (multiple := found["worth_in_images_of_the_control"]) is not None:
         text = f"by its own slope the control needs {multiple:.3g} × the images for the same FID."
@@ -106,7 +106,7 @@ def worth_statements(found: Mapping[str, Any]) -> list[Statement]:
 
 
 def honesty(standing: Standing) -> list[Statement]:
-    """Limits of what a race says."""
+    """Statements on the limits of a race's evidence."""
     lines = [
         say("errors", "", "Eliminations control no error: a variant that went out may be as good as one that stayed."),
         say("claim", "", "One claim is made: the winner against the control on fresh seeds, in at most two looks."),
@@ -118,7 +118,7 @@ def honesty(standing: Standing) -> list[Statement]:
 
 
 def facts(standing: Standing, data: PreparedData) -> str:
-    """Data, time, date and commit, in a line."""
+    """Line of facts: data, time, date and commit."""
     training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
     took = f"{duration(training)} of training, {duration(scoring)} of scoring"
     return f"{' · '.join([data_condition(data.facts), took, today(), *commit_words()])}."

@@ -1,4 +1,4 @@
-"""A params file of a race without the pipeline."""
+"""Params file of a race without the pipeline."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from unequal.settings.params import Params, Raced
 from unequal.settings.problems import read_whole
 from unequal.settings.strict import PARAMS, read_yaml
 
-#: Sections of the pipeline's file that a race does without.
+#: Sections of the pipeline's file that a race does not need.
 FURTHER = frozenset(Params.model_fields) - frozenset(Raced.model_fields)
 
 
@@ -16,10 +16,10 @@ class RaceParams(Raced):
 
     @classmethod
     def read(cls, path: Path = PARAMS) -> Core:  # type: ignore[override]
-        """Read a race's file, or the pipeline's: that has one of its further sections. Raises UserErrors."""
+        """Read a race's file, or the pipeline's, which has further sections. Raises UserErrors."""
         return read_whole(cls if FURTHER.isdisjoint(read_yaml(path)) else Params, path)
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Recipes that a race may change, or that it has made."""
+        """Recipes that a race may change or that it has written."""
         return dict.fromkeys(self.recipes, FRESH)

@@ -24,14 +24,14 @@ from unequal.report.memorizing import SHOWN, grid_size, memorizing_rows, spread
 from unequal.report.page import Drawing
 from unequal.statistics.verdicts import LEVEL
 
-#: Colours of arms in the order of the settings: as many as there are shipped arms, so that no two are alike.
+#: Colours of variants in the order of the settings; there are enough for all shipped variants to differ.
 CYCLE = [to_hex(one) for one in matplotlib.colormaps["tab20"].colors]  # type: ignore[attr-defined]
 #: Held-out images whose distances from training images are measured.
 HELD_OUT = 64
 
 
 def points(standing: Standing) -> dict[str, dict[float, float]]:
-    """Arm → images of its trainings → FID at its best rate, the geometric mean over seeds."""
+    """Variant → images of its trainings → FID at its best learning rate, geometric mean over seeds."""
     race, found = standing.race, dict[str, dict[float, float]]()
     for rung in (SHORT, WHOLE):
         images = race.recipe.images * (race.short.share if rung == SHORT and race.short else 1.0)
@@ -48,7 +48,7 @@ def points(standing: Standing) -> dict[str, dict[float, float]]:
 
 
 def draw_over_images(standing: Standing, figure: Figure) -> None:
-    """FID over images: a line an arm, a cross where it ended, and fresh seeds as rings."""
+    """Draw FID over images: one line per variant, a cross where it drops out, and rings for fresh seeds."""
     axes, whole, curves = figure.subplots(), standing.race.recipe.images, points(standing)
     inks = {one.arm: ink for one, ink in zip(standing.pair, (RED, INK), strict=True)}
     own = {arm: CYCLE[place % len(CYCLE)] for place, arm in enumerate(standing.race.arms)}
@@ -75,7 +75,7 @@ def draw_over_images(standing: Standing, figure: Figure) -> None:
 
 
 def over_images(standing: Standing) -> Drawing:
-    """FID over images."""
+    """Picture of FID over images."""
     caption = (
         "Each variant at its best learning rate, mean over seeds; every point is a training of its own, decayed to its "
         "end. × a variant that did not go on. Rings: winner (red) and control (blue) on fresh seeds."
@@ -85,13 +85,13 @@ def over_images(standing: Standing) -> Drawing:
 
 
 def forest_row(name: str, difference: float, ends: tuple[float, float], text: str) -> ForestRow:
-    """A row from a difference in ln(FID) and its interval."""
+    """Row of a difference in ln(FID) with its interval."""
     change, low, high = np.expm1([difference, *ends]).tolist()
     return ForestRow(name, change, low, high, text)
 
 
 def forest_rows(standing: Standing) -> list[ForestRow]:
-    """Arms of whole trainings against the control, and the fresh seeds' claim."""
+    """Rows of the variants of whole trainings against the control, and of the claim on fresh seeds."""
     results, scatter = whole_results(standing.done), standing.scatter
     winner, control = standing.pair
     average, rows = means(results), []

@@ -1,6 +1,6 @@
-"""Course of a race: its rungs in their order, from who was trained to who is trained next, and what they cost.
+"""Course of a race: its rungs in order, the choice of the next candidates from results, and the cost.
 
-A simulated race and a real one follow the same functions.
+Simulated and real races use the same functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from unequal.race.standing import (
 )
 from unequal.statistics.verdicts import UNDECIDED
 
-#: Rungs in their order. The two last are fresh seeds, after which the claim is made.
+#: Rungs in order. The claim follows from the last two, which have fresh seeds.
 SHORT, WHOLE, FINALS, CONFIRM, FURTHER = ("short", "whole", "finals", "confirm", "further")
 
 
@@ -28,17 +28,17 @@ class Plan(NamedTuple):
     """Rungs of a race.
 
     Attributes:
-        control: the arm that the winner is compared with.
-        rates: factors of each arm's learning rate.
+        control: the variant that the winner is compared with.
+        rates: factors of each variant's learning rate.
         delta: δ in ln(FID).
-        short: share of the images and seeds; None: whole trainings from the start.
-        keep: arms besides the control that go on to whole trainings; None: all.
-        whole: seeds.
-        lower: whether arms also try the next lower rate there.
-        finalists: arms besides the control in the finals.
-        finals: seeds; (): none.
+        short: share of the images, and seeds, of short trainings; None: whole trainings from the start.
+        keep: number of variants besides the control that go on to whole trainings; None: all.
+        whole: seeds of whole trainings.
+        lower: whether variants also try the next lower learning rate in whole trainings.
+        finalists: number of variants besides the control in the finals.
+        finals: seeds of the finals; (): no finals.
         confirm: fresh seeds of the first look.
-        further: fresh seeds that are added for the second; (): there is none.
+        further: fresh seeds that are added for the second look; (): no second look.
     """
 
     control: str
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     further: tuple[int, ...]
 
     def trainings(self, arms: int) -> tuple[int, int]:
-        """Short and whole trainings of a race of so many arms that goes on to its last rung."""
+        """Numbers of short and whole trainings of a race with `arms` variants that reaches its last rung."""
         tries, short = len(self.rates), 0
         if self.short is not None:
             short = arms * tries * len(self.short[1])
@@ -65,13 +65,13 @@ class Plan(NamedTuple):
         return short, seated * tries * len(self.whole) + finals + fresh
 
     def cost(self, arms: int) -> float:
-        """Whole trainings' worth of images."""
+        """Cost of a race with `arms` variants that reaches its last rung, in whole trainings."""
         short, whole = self.trainings(arms)
         return whole + (short * self.short[0] if self.short else 0.0)
 
 
 class Rung(NamedTuple):
-    """Trainings to be made together: candidates × blocks, each for a share of the images."""
+    """Trainings that run together: candidates × blocks, each for a share of the images."""
 
     name: str
     candidates: tuple[Candidate, ...]
@@ -80,7 +80,7 @@ class Rung(NamedTuple):
 
 
 def opening(plan: Plan, arms: Sequence[str]) -> Rung:
-    """The first rung: every arm at every rate."""
+    """First rung: every variant at every learning rate."""
     everyone = tuple(Candidate(arm, rate) for arm in arms for rate in plan.rates)
     if plan.short is None:
         return Rung(WHOLE, everyone, plan.whole)
@@ -89,7 +89,7 @@ def opening(plan: Plan, arms: Sequence[str]) -> Rung:
 
 
 def following(plan: Plan, done: Mapping[str, Results]) -> Rung | None:
-    """The rung after those that are done, in their order; None: the race has ended."""
+    """Next rung after those that are done; None: the race has ended."""
     last = list(done)[-1]
     if last == SHORT:
         results = done[SHORT]
@@ -109,25 +109,25 @@ def following(plan: Plan, done: Mapping[str, Results]) -> Rung | None:
 
 
 def whole_results(done: Mapping[str, Results]) -> Results:
-    """Results of whole trainings before the fresh ones, of the candidates that were in all such rungs."""
+    """Results of whole trainings before the fresh ones, for candidates that took part in all such rungs."""
     return merged(*(done[rung] for rung in (WHOLE, FINALS) if rung in done))
 
 
 def winner_and_control(plan: Plan, done: Mapping[str, Results]) -> tuple[Candidate, Candidate]:
-    """The best candidate of all whole trainings, and the control's best."""
+    """Best candidate of all whole trainings, and the control's best candidate."""
     results = whole_results(done)
     return next(iter(means(results))), best_of_arms(results)[plan.control]
 
 
 def whole_scatter(done: Mapping[str, Results]) -> Scatter:
-    """Scatter of whole trainings before the fresh ones: of candidates in all such rungs, and of the others."""
+    """Scatter of whole trainings before the fresh ones, pooled from candidates in all such rungs and from others."""
     common = whole_results(done)
     others = {one: blocks for one, blocks in done[WHOLE].items() if one not in common}
     return scatter_of(common).plus(scatter_of(others))
 
 
 def claim_of(plan: Plan, done: Mapping[str, Results]) -> Claim:
-    """The claim by all fresh blocks that are done."""
+    """Claim from all fresh blocks that are done."""
     winner, control = winner_and_control(plan, done)
     fresh = merged(*(done[rung] for rung in (CONFIRM, FURTHER) if rung in done))
     pairs = list(zip(fresh[winner].values(), fresh[control].values(), strict=True))

@@ -1,4 +1,4 @@
-"""Planning a race: what a training costs on this machine, which plan suits the budget, and whether a race pays."""
+"""Planning of a race: the cost of a training on this machine, the best plan for a budget, and whether a race pays."""
 
 import math
 import re
@@ -18,25 +18,25 @@ from unequal.report.formatting import duration
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Raced
 
-#: Fall of ln(FID) with a doubling of the images: of a U-Net on CIFAR-10 at 8 pixels, in a pilot.
+#: Fall of ln(FID) per doubling of the images, measured in a pilot with a U-Net on CIFAR-10 at 8 pixels.
 FALL_PER_DOUBLING = 0.2
-#: Arms that lowered FID most in the league, the best first.
+#: Variants that lowered FID most in the league, the best first.
 PROMISING = ("min_snr", "info_noise", "logit_normal", "mode", "low_discrepancy")
-#: Arms of a small race, and the least share of the images of a whole training that is proposed.
+#: Number of variants of a small race, and the smallest proposed share of a whole training's images.
 FEW_ARMS, SHORTEST = 4, 1 / 8
 UNITS = {"h": 3600.0, "min": 60.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Price that a race may have: `amount` in seconds of this machine, or in images."""
+    """Limit of a race's price: `amount` in seconds of this machine, or in images."""
 
     amount: float
     in_images: bool
 
     @classmethod
     def parsed(cls, hours: str | None, images: int | None) -> "Budget":
-        """A budget from `40h`, `90min` or `2d`, or from a number of images. Raises UserError."""
+        """Parse a budget such as `40h`, `90min` or `2d`, or a number of images. Raises UserError."""
         if (hours is None) == (images is None):
             raise UserError("a budget: give one, --budget 40h (h, min or d), or --images with a number")
         if hours is None:
@@ -47,7 +47,7 @@ class Budget:
         return cls(float(found[1]) * UNITS[found[2]], in_images=False)
 
     def shown(self, price: float) -> str:
-        """A price in the unit of the budget."""
+        """Format a price in the budget's unit."""
         return f"{price:,.0f} images" if self.in_images else duration(price)
 
 
@@ -56,9 +56,9 @@ class Prices:
     """Prices of trainings of a race on this machine.
 
     Attributes:
-        images: of a whole training.
+        images: number of images of a whole training.
         training: seconds of a whole training.
-        scoring: seconds of a training's score.
+        scoring: seconds to score a training.
         start: seconds of the imports of two stages.
     """
 
@@ -68,7 +68,7 @@ class Prices:
     start: float
 
     def seconds(self, plan: Plan, arms: int) -> float:
-        """A race on one device, one training after another."""
+        """Seconds of a race on one device, one training after another."""
         return plan.cost(arms) * self.training + sum(plan.trainings(arms)) * (self.scoring + self.start)
 
     def price(self, plan: Plan, arms: int, budget: Budget) -> float:
@@ -77,12 +77,12 @@ class Prices:
 
 
 def measured_prices(params: Raced, images: int, sampling: Sampling, start: float) -> Prices:
-    """Time a few steps and passes, and reckon what whole trainings and their scores cost.
+    """Time a few steps and passes, and estimate from them the cost of whole trainings and their scores.
 
     Args:
         params: the settings.
-        images: of a whole training.
-        sampling: of a score.
+        images: number of images of a whole training.
+        sampling: sampling of a score.
         start: seconds of a stage's imports.
     """
     net = network_of(params)
@@ -98,7 +98,7 @@ def measured_prices(params: Raced, images: int, sampling: Sampling, start: float
 
 @dataclass(frozen=True)
 class PricedRace:
-    """A race that was asked for, and what its trainings cost here."""
+    """A requested race, and the prices of its trainings on this machine."""
 
     arms: tuple[str, ...]
     control: str
@@ -108,7 +108,7 @@ class PricedRace:
 
     @property
     def plans(self) -> list[Plan]:
-        """All plans for its arms and rates."""
+        """All plans for its variants and learning rates."""
         return plans(self.control, self.rates, self.delta, len(self.arms))
 
     def price(self, plan: Plan, budget: Budget) -> float:
@@ -120,14 +120,14 @@ class PricedRace:
         return min(self.price(plan, budget) for plan in self.plans)
 
     def with_arms(self, count: int) -> "PricedRace":
-        """Shrink the race to so many arms: the control, and those that did best elsewhere."""
+        """Shrink the race to `count` variants: the control, and those with the best results in the league."""
         others = [arm for arm in self.arms if arm != self.control]
         ranked = sorted(others, key=lambda arm: PROMISING.index(arm) if arm in PROMISING else len(PROMISING))
         return replace(self, arms=(self.control, *ranked[: count - 1]))
 
     @property
     def at_one_rate(self) -> "PricedRace":
-        """A race at one learning rate, the recipe's own where it is among them."""
+        """Reduce the race to one learning rate, the recipe's own if it is among them."""
         return replace(self, rates=(1.0,) if 1.0 in self.rates else self.rates[:1])
 
     def shortened(self, share: float) -> "PricedRace":
@@ -136,13 +136,13 @@ class PricedRace:
         return replace(self, prices=prices)
 
     def worth(self, found: Prospect, budget: Budget, images: int, asked: bool) -> Iterator[str]:
-        """Lines on the final training from which on a race pays.
+        """Yield lines on the least final training for which a race pays.
 
         Args:
-            found: the plan.
-            budget: in whose unit prices are.
-            images: of the recipe's own training.
-            asked: whether the length of the final training was given.
+            found: prospect of the plan.
+            budget: budget, whose unit prices have.
+            images: number of images of the recipe's own training.
+            asked: whether the user gave the length of the final training.
         """
         price = self.price(found.plan, budget)
         least, own = (
@@ -160,7 +160,7 @@ class PricedRace:
         )
 
     def options(self, asked: "PricedRace") -> str:
-        """Options that turn another race into this one."""
+        """Options of the command line that turn the race `asked` into this one."""
         words = []
         if len(self.arms) < len(asked.arms):
             words.append(f"--arms {','.join(arm for arm in self.arms if arm != self.control)}")
@@ -188,9 +188,9 @@ def affordable(asked: PricedRace, budget: Budget) -> list[Plan]:
 
 
 def smaller_races(asked: PricedRace, budget: Budget) -> Iterator[str]:
-    """Lines on races within a budget, by the options that shrink the one that was asked for.
+    """Yield lines on races within a budget, with the options that shrink the requested race to them.
 
-    Arms stay that did best elsewhere, and trainings shrink to an eighth of their images at most.
+    The variants with the best results in the league remain; trainings shrink to no less than an eighth of their images.
     """
     found = shrunk(asked, budget)
     if not found:
@@ -210,7 +210,7 @@ def smaller_races(asked: PricedRace, budget: Budget) -> Iterator[str]:
 
 
 def shrunk(asked: PricedRace, budget: Budget) -> list[PricedRace]:
-    """The largest races within a budget: of fewer arms, of one rate, of shorter trainings; else of all three."""
+    """Largest races within a budget: with fewer variants, one learning rate or shorter trainings; else all three."""
     single, counts = asked.at_one_rate, range(len(asked.arms), 1, -1)
     shares = [share / 16 for share in range(15, round(16 * SHORTEST) - 1, -1)]
     few = single.with_arms(FEW_ARMS)
@@ -226,12 +226,12 @@ def shrunk(asked: PricedRace, budget: Budget) -> list[PricedRace]:
 
 
 def worth_of(prospect: Prospect) -> float:
-    """Worth of a plan's expected gain in images of the control."""
+    """Worth of a plan's expected gain, as a multiple of the control's images."""
     return math.exp(prospect.gain / (FALL_PER_DOUBLING / math.log(2)))
 
 
 def pays_from(found: Prospect, price: float) -> float:
-    """Length of the final training from which on a race of this price pays, in the unit of the price."""
+    """Least length of a final training for which a race of this price pays, in the price's unit."""
     multiple = worth_of(found)
     return price / (multiple - 1) if multiple > 1 else math.inf
 
@@ -246,7 +246,7 @@ def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> No
 
 
 def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> list[str]:
-    """Lines of simulated plans, the best first."""
+    """Table of simulated plans as lines, the best first."""
     head = (
         f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'FID lost':>8} {'within 5 %':>10} "
         f"{'shown':>6} {'half':>6}"
@@ -289,7 +289,7 @@ def race_section(
 
 
 def samplings_of(current: dict[str, Any], timesteps: int) -> dict[str, Any]:
-    """The file's own way of sampling, and others that cost as much or half."""
+    """Ways of sampling: the file's own, and others at equal or half the cost."""
     steps = current["steps"] if isinstance(current["steps"], int) else len(current["steps"])
     common = {"steps": min(steps, timesteps), "eta": 0.0, "clip": current["clip"], "batch_size": current["batch_size"]}
     fast = {"solver": "dpm_solver_2m", "spacing": "log_snr"} | common

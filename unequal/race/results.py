@@ -1,4 +1,4 @@
-"""Files of a race: a training's outcome, its scores, and the judge's document with all results so far."""
+"""Files of a race: outcome and scores of each training, and the judge's document with all results so far."""
 
 import math
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from unequal.race.bracket import measured
 from unequal.race.plan import Rung
 from unequal.race.standing import Candidate, Results
 
-#: In the place of a model: why the training has none.
+#: File that replaces the model of a collapsed training and gives the reason.
 COLLAPSED = "collapsed.json"
 #: A training whose samples are no closer to the real images than noise has learned nothing.
 NOTHING = "its samples are no closer to the images than noise is"
 
 
 def results_of(rung: Rung, noise: float) -> tuple[dict[Candidate, dict[int, float]], dict[str, str]]:
-    """ln(FID) of all trainings of a rung, ∞ where one has collapsed, and why it has.
+    """Read ln(FID) of all trainings of a rung, ∞ for a collapsed one, and the reasons of collapses.
 
     Args:
-        rung: its candidates and blocks.
-        noise: FID of noise.
+        rung: candidates and blocks.
+        noise: FID of noise, which every sound training must beat.
 
     Raises:
         UserError: a file is missing.
@@ -41,7 +41,7 @@ def results_of(rung: Rung, noise: float) -> tuple[dict[Candidate, dict[int, floa
 
 
 def as_rows(done: Mapping[str, Results]) -> list[dict[str, Any]]:
-    """Results as JSON: a row a training, with null for ∞."""
+    """Convert results to JSON: one row per training, with null for ∞."""
     return [
         {"rung": rung, "arm": one.arm, "rate": one.rate, "block": block, "log_fid": value if value < math.inf else None}
         for rung, results in done.items()
@@ -51,7 +51,7 @@ def as_rows(done: Mapping[str, Results]) -> list[dict[str, Any]]:
 
 
 def from_rows(rows: list[dict[str, Any]]) -> dict[str, dict[Candidate, dict[int, float]]]:
-    """The inverse."""
+    """Convert rows of `as_rows` back to results."""
     done: dict[str, dict[Candidate, dict[int, float]]] = {}
     for row in rows:
         value = math.inf if row["log_fid"] is None else row["log_fid"]
@@ -61,12 +61,12 @@ def from_rows(rows: list[dict[str, Any]]) -> dict[str, dict[Candidate, dict[int,
 
 
 def read_done(path: Path) -> dict[str, dict[Candidate, dict[int, float]]]:
-    """All results up to a rung, from its judge's document. Raises UserError where it is missing or no JSON."""
+    """Read all results up to a rung from its judge's document. Raises UserError where it is missing or not JSON."""
     return from_rows(read_json(path)["results"])
 
 
 def write_collapse(folder: Path, error: Diverged) -> dict[str, str]:
-    """Say in the place of a model why its training has none; return it as figures of the training."""
+    """Write the reason of a collapse in place of the model; return it as figures of the training."""
     reason = str(error).partition(";")[0]
     write_json(folder / COLLAPSED, {"reason": reason})
     return {"collapsed": reason}

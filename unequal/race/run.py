@@ -1,4 +1,4 @@
-"""Carrying a race out: its graph is laid next to the params file, and rung after rung is run by an engine."""
+"""Runs of a race: its graph is written next to the params file, and an engine runs rung after rung."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
@@ -19,7 +19,7 @@ from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.strict import PARAMS, read_yaml
 
-#: The graph of every race, and the stages that it needs of the folder's own graph.
+#: The graph of every race, and the stages that the folder's own graph must provide.
 SHARED, HOME = Path(__file__).with_name("graph.yaml"), Path(__file__).with_name("home.yaml")
 #: The folder's own graph, and the stage that writes the page.
 OWN, PAGE = Path("dvc.yaml"), "report_race@page"
@@ -27,7 +27,7 @@ HEAD = LAID.replace("compare", "race")
 
 
 def race_of(folder: Path) -> Race:
-    """The race in a folder's params.yaml. Raises UserError where there is none."""
+    """Read the race in a folder's params.yaml. Raises UserError where there is none."""
     params = read_raced(folder)
     if params.race is None:
         raise UserError(f"{folder / PARAMS}: race: missing; `unequal race plan --budget …` writes it")
@@ -35,7 +35,7 @@ def race_of(folder: Path) -> Race:
 
 
 def read_raced(folder: Path) -> Raced:
-    """A folder's params.yaml as a whole. Raises UserError where it is not sound, or is a comparison's."""
+    """Read a folder's params.yaml as a whole. Raises UserError where it is not valid, or is a comparison's."""
     path = folder / PARAMS
     params = read_params(path) if (folder / OWN).exists() else RaceParams.read(path)
     if not isinstance(params, Raced):
@@ -46,7 +46,7 @@ def read_raced(folder: Path) -> Raced:
 
 
 def prepare(folder: Path) -> None:
-    """Lay the graphs of a race into a folder with a params.yaml. Raises UserError where there is none."""
+    """Write the graphs of a race into a folder with a params.yaml. Raises UserError where there is none."""
     if not (folder / PARAMS).exists():
         raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a race")
     own, ignored = folder / OWN, f"{GRAPH}\n{BRACKET}\n"
@@ -60,12 +60,12 @@ def prepare(folder: Path) -> None:
 
 
 def bracket_of_nothing() -> dict[str, dict[str, str]]:
-    """A bracket without trainings."""
+    """Document of a bracket without trainings."""
     return {"trainings": {}, "single": {}, "experts": {}, "profiled": {}, "judged": {}, "sampled": {}, "reported": {}}
 
 
 def preview(folder: Path) -> Iterator[str]:
-    """Lines on the trainings of the first rung that is not judged; nothing is written."""
+    """Yield lines on the trainings of the first rung that is not judged; nothing is written."""
     race = race_of(folder)
     course = rungs(race, {})
     while (judged := folder / standing_file(course[-1].name)).exists():
@@ -83,7 +83,7 @@ def preview(folder: Path) -> Iterator[str]:
 def carry_out(folder: Path, engine: str, cores: int, options: Sequence[str] = ()) -> Iterator[str]:
     """Run a race to its end, rung after rung; yield the name of each rung that is done.
 
-    Every call of the engine sees a bracket that does not change. Rungs that are done are not trained again.
+    The bracket does not change during a call of the engine. Rungs that are done are not trained again.
 
     Raises:
         UserError: the engine ended with an error.
@@ -102,7 +102,7 @@ def carry_out(folder: Path, engine: str, cores: int, options: Sequence[str] = ()
 
 
 def is_done(folder: Path, race: Race, course: Sequence[Rung]) -> bool:
-    """Say whether nothing of the bracket is stale; the page only counts where no rung follows."""
+    """Say whether nothing in the bracket is stale; the page counts only where no rung follows."""
     with chdir(folder):
         write_fingerprints(OWN)
         write_sources(OWN)
@@ -116,7 +116,7 @@ def is_done(folder: Path, race: Race, course: Sequence[Rung]) -> bool:
 
 
 def last_standing(folder: Path) -> Path:
-    """The judge's document of the last rung in the bracket that is done. Raises UserError where no rung is."""
+    """File of the standing of the last judged rung in the bracket. Raises UserError where no rung is judged."""
     path = folder / BRACKET
     judged = list(read_yaml(path)["judged"]) if path.exists() else []
     done = [folder / standing_file(rung) for rung in judged if json_or_none(folder / standing_file(rung))]

@@ -1,4 +1,4 @@
-"""The standing of a race as text."""
+"""Standing of a race as text."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from unequal.report.formatting import duration, with_prefix
 
 
 def lines(standing: Standing) -> Iterator[str]:
-    """The sentence, the candidates of every rung, and what comes next."""
+    """Yield the sentence, the candidates of every rung, and the next step."""
     yield sentence(standing)
     for rung, results in standing.done.items():
         share = f" at {standing.race.short.share:g} of the images" if rung == SHORT and standing.race.short else ""
@@ -30,7 +30,7 @@ def lines(standing: Standing) -> Iterator[str]:
 
 
 def time_left(standing: Standing, following: Rung) -> str:
-    """Time of the next rung, and of a race that goes on to its last one, by what trainings have taken here."""
+    """Time of the next rung, and of all remaining rungs, estimated from the times of past trainings."""
     seen, whole = sum(standing.images().values()), standing.race.recipe.images
     training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
     trained = sum(len(blocks) for results in standing.done.values() for blocks in results.values())

@@ -1,7 +1,7 @@
-"""Simulated races: how well plans choose, how often they claim, and which of them suits a number of arms and a budget.
+"""Simulated races: how well plans choose, how often they claim, and which plan suits a race and its budget.
 
-A world is a number of arms with their true effects in ln(FID). Its constants were measured on this project's trainings;
-they decide which plan is proposed, and nothing of what a race says.
+A world is a set of variants with their true effects in ln(FID). Its constants are measured on this project's trainings
+or assumed. They decide which plan is proposed, and do not enter a race's verdicts.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,13 @@ from unequal.race.plan import CONFIRM, Plan, Rung, claim_of, following, opening,
 from unequal.race.standing import Candidate
 from unequal.statistics.verdicts import BETTER
 
-#: Standard deviation of ln(FID) between trainings of a block (measured: 0.054), and between blocks, common to all arms.
+#: Standard deviation of ln(FID) between trainings of a block (measured), and between blocks, common to all variants.
 TRAINING, BLOCK = 0.054, 0.07
-#: Assumed: loss of ln(FID) at twice or half an arm's best rate; how far best rates differ between arms, and fall with a
-#: doubling of the images, in octaves; how much an arm's effect on ln(FID) changes with a doubling.
+#: Assumed: increase of ln(FID) at twice or half a variant's best learning rate; standard deviation of best rates
+#: between variants, and their fall per doubling of the images, in octaves; standard deviation of the change of a
+#: variant's effect on ln(FID) per doubling.
 CURVATURE, RATES_APART, RATES_FALL, CROSSING = 0.04, 0.5, 0.25, 0.02
-#: Arms within so much of the best, in ln(FID), count as chosen well.
+#: A chosen variant counts as good within this distance of the best, in ln(FID).
 NEAR = 0.05
 #: Differences of ln(FID) of ten recipes from uniform timesteps after equal images: means over six
 #: blocks, of a U-Net on CIFAR-10 at 8 pixels.
@@ -27,13 +28,13 @@ LEAGUE = (-0.295, -0.266, -0.237, -0.136, -0.050, -0.030, 0.020, 0.026, 0.027, 0
 
 
 class World(NamedTuple):
-    """Arms by their true effects on ln(FID), the control's first.
+    """Variants with their true effects on ln(FID); the first is the control.
 
     Attributes:
-        effects: of whole trainings at the best rate, [arms].
-        best_rates: in octaves, [arms].
-        crossing: what each halving of the images adds to the effects, [arms].
-        curvature: loss at an octave from the best rate.
+        effects: effects on ln(FID) of whole trainings at the best learning rate, [variants].
+        best_rates: best learning rates relative to the recipe's, in octaves, [variants].
+        crossing: change of the effects per halving of the images, [variants].
+        curvature: increase of ln(FID) at one octave from the best learning rate.
     """
 
     effects: np.ndarray
@@ -43,27 +44,27 @@ class World(NamedTuple):
 
     @classmethod
     def drawn(cls, generator: np.random.Generator, arms: int, scale: float) -> "World":
-        """Draw the effects of all arms but the control from the league's, times a scale; 0: no arm differs."""
+        """Draw the effects of all variants but the control from the league, times a scale; 0: no variant differs."""
         effects = scale * generator.choice(LEAGUE, arms - 1, replace=arms - 1 > len(LEAGUE))
         apart = RATES_APART * generator.normal(size=arms)
         crossing = CROSSING * generator.normal(size=arms) * bool(scale)
         return cls(np.array([0.0, *effects]), apart, crossing, CURVATURE * bool(scale))
 
     def expected(self, arm: int, rate: float, share: float = 1.0) -> float:
-        """ln(FID) of an arm at a rate, without scatter and without what all arms share."""
+        """Expected ln(FID) of a variant at a learning rate, without scatter and without what all variants share."""
         doublings = -np.log2(share)
         away = np.log2(rate) - self.best_rates[arm] - RATES_FALL * doublings
         return float(self.effects[arm] + self.curvature * away**2 + self.crossing[arm] * doublings)
 
 
 class Course(NamedTuple):
-    """End of a simulated race.
+    """Outcome of a simulated race.
 
     Attributes:
-        winner: the best candidate.
-        regret: how far its expected ln(FID) lies above that of the best candidate.
-        arm_regret: the same of the arms, each at its best rate.
-        claim: None where the control came first.
+        winner: the candidate that wins.
+        regret: its expected ln(FID) less that of the truly best candidate.
+        arm_regret: the same for variants, each at its best learning rate.
+        claim: claim on fresh seeds; None where the control wins.
     """
 
     winner: Candidate
@@ -73,17 +74,17 @@ class Course(NamedTuple):
 
 
 def name(arm: int) -> str:
-    """Name of a simulated arm."""
+    """Name of a simulated variant."""
     return f"arm_{arm}"
 
 
 def number(arm: str) -> int:
-    """The arm of a name."""
+    """Number of the simulated variant with this name."""
     return int(arm.removeprefix("arm_"))
 
 
 def simulate(plan: Plan, world: World, generator: np.random.Generator) -> Course:
-    """Run a race in a world, whose first arm is the control."""
+    """Run a race in a world, whose first variant is the control."""
     arms, plan = len(world.effects), plan._replace(control=name(0))
     done: dict[str, dict[Candidate, dict[int, float]]] = {}
     rung: Rung | None = opening(plan, [name(arm) for arm in range(arms)])
@@ -98,7 +99,7 @@ def simulate(plan: Plan, world: World, generator: np.random.Generator) -> Course
 
 
 def trained(rung: Rung, world: World, generator: np.random.Generator) -> dict[Candidate, dict[int, float]]:
-    """Results of a rung."""
+    """Draw the results of a rung."""
     common = BLOCK * generator.normal(size=len(rung.blocks))
     own = TRAINING * generator.normal(size=(len(rung.candidates), len(rung.blocks)))
     expected = np.array([world.expected(number(one.arm), one.rate, rung.share) for one in rung.candidates])
@@ -107,16 +108,16 @@ def trained(rung: Rung, world: World, generator: np.random.Generator) -> dict[Ca
 
 
 class Prospect(NamedTuple):
-    """Promise of a plan, by simulated races.
+    """Expected outcome of a plan, from simulated races.
 
     Attributes:
         plan: the plan.
-        cost: in whole trainings, to its last rung.
-        regret: mean ln(FID) above the best arm, arms as far apart as in the league.
-        near: share of races whose arm is within 5 % of the best.
+        cost: cost up to its last rung, in whole trainings.
+        regret: mean ln(FID) of the winner less that of the best candidate, with effects as large as in the league.
+        near: share of races that choose a variant within 5 % of the best.
         better: share of races that call the winner better than the control.
-        better_half: the same where arms are half as far apart.
-        gain: mean ln(FID) of the winner below the control.
+        better_half: the same share with effects half as large.
+        gain: mean ln(FID) of the control less that of the winner.
     """
 
     plan: Plan
@@ -129,7 +130,7 @@ class Prospect(NamedTuple):
 
 
 def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
-    """Simulate races by a plan."""
+    """Simulate races by a plan for `arms` variants, and summarize their outcomes."""
     generator = np.random.default_rng(seed)
     whole, half = (
         [(simulate(plan, world := World.drawn(generator, arms, scale), generator), world) for _ in range(races)]
@@ -149,7 +150,7 @@ def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
 
 
 def plans(control: str, rates: tuple[float, ...], delta: float, arms: int) -> list[Plan]:
-    """Plans for so many arms."""
+    """Plans for `arms` variants."""
     shorts = [None, *((share, tuple(range(100, 100 + seeds))) for share in (0.125, 0.25, 0.5) for seeds in (1, 2))]
     keeps = sorted({1, 2, 3, 4, 5, 6, 8} & set(range(1, arms - 1)))
     return [
@@ -169,7 +170,10 @@ def plans(control: str, rates: tuple[float, ...], delta: float, arms: int) -> li
 def best_prospects(
     candidates: Sequence[Plan], arms: int, price: Callable[[Plan], float], budget: float, count: int = 5
 ) -> list[Prospect]:
-    """The most promising plans within a budget: a few races of those that use it, many of the best of them."""
+    """Most promising plans within a budget.
+
+    Plans that use most of the budget are simulated with few races each, and the best of them again with many.
+    """
     affordable = sorted((one for one in candidates if price(one) <= budget), key=price)
     using = [one for one in affordable if price(one) >= 0.8 * price(affordable[-1])]
     tried = using[:: max(1, len(using) // TRIED)]
@@ -177,13 +181,13 @@ def best_prospects(
     return sorted((prospect(one.plan, arms, MANY, seed=1) for one in first), key=merit)
 
 
-#: Plans that are simulated at first, races of each, and races of those that stay.
+#: Number of plans that are simulated at first, races of each, and races of each plan in the second round.
 TRIED, FEW, MANY = 60, 40, 300
 
 
 def merit(one: Prospect) -> float:
-    """Order of prospects, the least first.
+    """Criterion of prospects, of which lower is better.
 
-    A hundredth of FID weighs as much as a tenth of races that miss the best arms, or a fifth without a claim.
+    One per cent of FID weighs as much as a tenth of races that miss the best variants, or a fifth without a claim.
     """
     return one.regret - 0.1 * one.near - 0.05 * (one.better + one.better_half) / 2

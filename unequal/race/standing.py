@@ -1,7 +1,7 @@
-"""Judging a rung: which candidates go on, and how much trainings scatter.
+"""Judgement of a rung: which candidates go on, and how much trainings scatter.
 
-A candidate is an arm at a learning rate. Its result is ln(FID) of trainings that have ended, one a block; all
-candidates of a block share weights, draws and sampling noise. A training that has collapsed has the result ∞.
+A candidate is a variant at a learning rate. Its results are ln(FID) of completed trainings, one per block. All
+candidates of a block share weights, draws and sampling noise. A collapsed training has the result ∞.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from unequal.statistics.verdicts import LEVEL, holm
 
 
 class Candidate(NamedTuple):
-    """An arm, and the factor of its own learning rate."""
+    """A variant, and the factor of its own learning rate."""
 
     arm: str
     rate: float
@@ -33,16 +33,16 @@ class Scatter(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """s² of a training; infinite where nothing is known of it."""
+        """Variance s² of a training; infinite without degrees of freedom."""
         return self.squares / self.freedom if self.freedom else np.inf
 
     def plus(self, other: "Scatter") -> "Scatter":
-        """Pool two."""
+        """Pool this scatter with another."""
         return Scatter(self.squares + other.squares, self.freedom + other.freedom)
 
 
 def scatter_of(results: Results) -> Scatter:
-    """Scatter within the blocks that all candidates share; candidates with a collapsed training have no part."""
+    """Scatter within the blocks that all candidates share, without candidates that have a collapsed training."""
     rows = [list(one.values()) for one in results.values() if np.isfinite(list(one.values())).all()]
     if len(rows) < 2 or len(rows[0]) < 2:
         return Scatter()
@@ -51,13 +51,13 @@ def scatter_of(results: Results) -> Scatter:
 
 
 def means(results: Results) -> dict[Candidate, float]:
-    """Mean result of each candidate, the best first; one that has collapsed in any block comes last."""
+    """Mean ln(FID) of each candidate, the best first; a candidate that collapses in any block comes last."""
     average = {one: sum(blocks.values()) / len(blocks) for one, blocks in results.items()}
     return dict(sorted(average.items(), key=lambda item: item[1]))
 
 
 def best_of_arms(results: Results) -> dict[str, Candidate]:
-    """Each arm's best candidate, the best arm first."""
+    """Best candidate of each variant, the best variant first."""
     best: dict[str, Candidate] = {}
     for one in means(results):
         best.setdefault(one.arm, one)
@@ -65,22 +65,21 @@ def best_of_arms(results: Results) -> dict[str, Candidate]:
 
 
 def next_lower(rate: float, rates: Sequence[float]) -> list[float]:
-    """The next lower rate, if there is one: best rates fall with the length of a training."""
+    """Next lower learning rate, if any; the best rate falls with the length of a training."""
     return sorted(one for one in rates if one < rate)[-1:]
 
 
 def going_on(results: Results, control: str, keep: int, delta: float, scatter: Scatter) -> list[str]:
-    """Arms that go on: the best ones and always the control, the best first.
+    """Variants that go on, the best first: the best ones, and always the control.
 
-    A seat stays empty where an arm is worse than the best by more than δ, under Holm's correction, and where it has
-    collapsed.
+    A seat stays empty where a variant has collapsed, or is worse than the best by more than δ under Holm's correction.
 
     Args:
-        results: of a rung.
-        control: its name.
-        keep: seats besides the control's.
+        results: results of a rung.
+        control: name of the control.
+        keep: number of seats besides the control's.
         delta: δ in ln(FID).
-        scatter: of trainings in this rung.
+        scatter: scatter of trainings in this rung.
     """
     best, average = best_of_arms(results), means(results)
     others = [arm for arm in best if arm != control and np.isfinite(average[best[arm]])][:keep]
@@ -98,7 +97,7 @@ def going_on(results: Results, control: str, keep: int, delta: float, scatter: S
 
 
 def seats(arms: Iterable[str], best: Mapping[str, Candidate], rates: Sequence[float], lower: bool) -> list[Candidate]:
-    """Candidates of arms that go on: each at its best rate, and at the next lower one if asked."""
+    """Candidates of variants that go on: each at its best learning rate, with `lower` also at the next lower one."""
     return [
         Candidate(arm, rate)
         for arm in arms
@@ -107,16 +106,17 @@ def seats(arms: Iterable[str], best: Mapping[str, Candidate], rates: Sequence[fl
 
 
 def merged(*rungs: Results) -> dict[Candidate, dict[int, float]]:
-    """Results over the blocks of several rungs of equal length, of the candidates that were in all of them."""
+    """Merge the blocks of several rungs of equal length, for candidates that took part in all of them."""
     first, *others = rungs
     common = [one for one in first if all(one in rung for rung in others)]
     return {one: {block: value for rung in rungs for block, value in rung[one].items()} for one in common}
 
 
 def shrunk_effect(results: Results, arm: str, control: str, scatter: Scatter) -> tuple[float, float]:
-    """Difference of an arm from the control in ln(FID) as it looks, and as a forecast: the best of many look too good.
+    """Difference of a variant from the control in ln(FID), as observed and as a forecast.
 
-    The forecast is the posterior mean of a normal model: arms' means vary by τ², those of trainings by s²/B.
+    The best of many variants looks better than it is, so the forecast shrinks the difference. It is the posterior mean
+    of a normal model in which variants' means have variance τ² and their estimates from B trainings variance s²/B.
     """
     best, average = best_of_arms(results), means(results)
     values = np.array([average[one] for one in best.values() if np.isfinite(average[one])])

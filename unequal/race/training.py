@@ -1,4 +1,4 @@
-"""Trainings of a race: all arms of a block share weights, images, timesteps' draws and noise."""
+"""Trainings of a race: all variants of a block share weights, images, draws of timesteps, and noise."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,19 +18,19 @@ from unequal.workspace import Workspace
 
 
 class ArmSettings(NetworkSettings):
-    """Keys of params.yaml by which an arm is trained."""
+    """Keys of params.yaml that say how a variant is trained."""
 
     recipe: Recipe = key("race.recipe")
     arm: Arm = key("race.arms.{arm}")
 
 
 def recipe_at(recipe: Recipe, rate: float, share: float = 1.0) -> Recipe:
-    """A recipe at a factor of its learning rate, for a share of its images."""
+    """Change a recipe to a factor of its learning rate and a share of its images."""
     return shortened(recipe, share, Try(lr=rate * recipe.optimizer.lr))
 
 
 def with_measured_slots(recipe: Recipe, slots: Mapping[str, Any]) -> Recipe:
-    """An arm's recipe, with the control's slots where it draws from them.
+    """Insert the control's slots into a variant's recipe if it draws from slots.
 
     Raises:
         Diverged: the control's training has collapsed, so that there are no slots.
@@ -45,7 +45,7 @@ def with_measured_slots(recipe: Recipe, slots: Mapping[str, Any]) -> Recipe:
 def train_arm(
     workspace: Workspace, settings: ArmSettings, recipe: Recipe, data: PreparedData, name: str, block: int
 ) -> Outcome:
-    """Train an arm by its recipe, from fresh weights. Raises Diverged where its loss becomes NaN or infinite."""
+    """Train a variant by its recipe, from fresh weights. Raises Diverged where the loss becomes NaN or infinite."""
     job = TrainingJob(name, recipe, settings.training, data, torch_seed(block))
     if settings.arm.batch_size is not None:
         job = with_batches(job, settings.arm.batch_size)

@@ -1,4 +1,4 @@
-"""Captions of the pipeline's pictures: the page shows them, and Snakemake's report."""
+"""Captions of the pipeline's pictures, for the page and for Snakemake's report."""
 
 #: Picture → heading and caption, in the order of the page.
 CAPTIONS = {

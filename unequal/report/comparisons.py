@@ -1,4 +1,4 @@
-"""Methods of a run compared with their controls: differences, their intervals, verdicts and costs."""
+"""Comparison of a run's methods with their controls: differences, their intervals, verdicts and costs."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ HELD_OUT = {
 }
 #: Field of a variant → its name in text.
 COSTS = {"images_seen": "images", "training_flops": "training FLOPs", "sampling_flops": "sampling FLOPs"}
-#: A method is compared by its first pairing whose control was scored.
+#: Possible pairings; each method uses its first pairing whose control was scored.
 PAIRINGS = (
     Pairing("stratified", "longer", "training_flops"),
     Pairing("mixed", "base", "images_seen"),
@@ -46,12 +46,12 @@ PAIRINGS = (
     Pairing("merged", "longer", "images_seen"),
     Pairing("merged", "base", None),
 )
-#: Training the base further, without any method: the scale for methods with the same budget.
+#: Further training of the base without any method, which sets the scale for methods with the same budget.
 FURTHER_TRAINING = Pairing("longer", "base", None)
 LEVEL = 0.05
-#: Fewer trainings do not show their scatter.
+#: Least number of trainings for verdicts: fewer do not show their scatter.
 LEAST = 3
-#: Endpoint → δ in its logarithm: a method within it counts as the same as its control. Set before any run.
+#: Endpoint → δ in its logarithm, set before any run: a method within δ counts as the same as its control.
 SAME_WITHIN = {"fid": 0.05, "loss_over_timesteps": 0.01, "loss_over_log_snr": 0.01, "x0_loss_over_log_snr": 0.01}
 
 
@@ -61,7 +61,7 @@ class Comparison:
 
     Attributes:
         fid: difference of FID; None where a FID of 0 has no logarithm.
-        losses: key of HELD_OUT → difference of that mean; empty: one of both was not profiled.
+        losses: key of HELD_OUT → difference of that mean; empty: one of the two models was not profiled.
         budget: the cost that must be equal, a key of COSTS; None: any.
     """
 
@@ -96,7 +96,7 @@ class Comparison:
         return numbers | {f"{cost}_ratio": self.cost_ratio(cost) for cost in COSTS}
 
     def statement(self) -> Statement:
-        """FID, agreement with the losses, and costs in a sentence; the table of variants has the numbers."""
+        """Statement of FID, agreement with the losses, and costs; the table of variants has the numbers."""
         change = "no relative change of a FID of 0" if self.fid is None else f"FID {self.fid.text()}"
         disagree = " FID and losses disagree." if self.disagree else ""
         fair = "" if self.comparable else f"not comparable, {COSTS[str(self.budget)]} differ; "
@@ -104,7 +104,7 @@ class Comparison:
         return Statement(self.method.name, text, self.figures(), label(self.method.name))
 
     def costs(self) -> str:
-        """Costs next to the control's, as the end of a sentence."""
+        """Costs relative to the control's, as the end of a sentence."""
         ratios = {name: f"{self.cost_ratio(cost):.2f}" for cost, name in COSTS.items()}
         equal = [name for name, ratio in ratios.items() if ratio == "1.00"]
         if len(equal) == len(ratios):
@@ -114,10 +114,10 @@ class Comparison:
 
 
 def pairings(variants: Collection[str], recipes: Sequence[str]) -> list[Pairing]:
-    """Comparisons that a run allows, one a method, in the order of the variants.
+    """Comparisons that a run allows, one per method, in the order of the variants.
 
     Args:
-        variants: scored variants.
+        variants: names of scored variants.
         recipes: recipes that train the base further; each is compared with the recipe `longer`.
     """
     further = [Pairing(recipe, "longer", "training_flops") for recipe in recipes if recipe != "longer"]
@@ -129,7 +129,7 @@ def pairings(variants: Collection[str], recipes: Sequence[str]) -> list[Pairing]
 
 
 def in_order(comparisons: Sequence[Comparison], ranked: bool) -> list[Comparison]:
-    """By the change of FID if they are ranked, the lowest first; comparisons without a rank come last."""
+    """Sort comparisons by the change of FID if they are ranked, the lowest first; those without a rank come last."""
 
     def rank(one: Comparison) -> float:
         return one.fid.log_ratio if one.fid and one.comparable else math.inf
@@ -140,15 +140,15 @@ def in_order(comparisons: Sequence[Comparison], ranked: bool) -> list[Comparison
 def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
     """Differences of FID of pairs of variants, with intervals from the scatter over sampling seeds.
 
-    Every variant starts from the same noise at a seed, so seeds are complete blocks (`statistics.estimates`). All
-    compared variants estimate the scatter together, since two seeds of one pair show next to nothing.
+    All variants start from the same noise at a seed, so seeds are complete blocks (`statistics.estimates`). The scatter
+    is estimated from all compared variants together, since the few seeds of one pair hardly show it.
 
     Args:
         scores: variant → FID at each sampling seed, the same seeds for all.
         pairs: names of variant and control.
 
     Returns:
-        A difference a pair; None where one has a FID that is not above 0 and therefore no logarithm.
+        One difference per pair; None where a FID is not above 0 and therefore has no logarithm.
     """
     sound = [name for name in dict.fromkeys(sum(pairs, ())) if min(scores[name]) > 0]
     logs = {name: np.log(scores[name]) for name in sound}
@@ -158,7 +158,7 @@ def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple
 
 
 def fid_difference(logs: Mapping[str, np.ndarray], blocks: BlockModel | None, method: str, control: str) -> Difference:
-    """Difference of ln FID; its interval is unknown if there was one seed."""
+    """Difference of ln FID; its interval is unknown without `blocks`, that is, for a single seed."""
     if blocks is None:
         return Difference(float(logs[method].mean() - logs[control].mean()), None)
     found = blocks.contrast(method, control)
@@ -171,7 +171,7 @@ def loss_differences(
     """Differences of all endpoints of two models, by name; empty if one of them was not profiled.
 
     Args:
-        endpoints: see `unequal.measures.loss_profile`.
+        endpoints: name → endpoint, as in `unequal.measures.loss_profile`.
         errors: model → errors on held-out draws, the same draws for all.
         method, control: names of models.
     """
@@ -182,7 +182,10 @@ def loss_differences(
 
 
 def difference_of(change: float, stderr: float) -> Difference:
-    """A relative change and its standard error as a difference of logarithms; draws are many, so t is normal."""
+    """Convert a relative change and its standard error to a difference of logarithms.
+
+    The number of draws is large, so the interval uses the normal distribution in place of Student's t.
+    """
     return Difference(float(np.log1p(change)), float(norm.ppf(1 - LEVEL / 2)) * stderr / (1 + change))
 
 
@@ -192,15 +195,15 @@ def are_judged(replicas: Replicas) -> bool:
 
 
 def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
-    """Differences of an endpoint with verdicts, all pairs judged together; seeds are blocks, models are arms.
+    """Differences of an endpoint with verdicts, all pairs judged together; seeds are blocks, models are variants.
 
     Args:
-        replicas: three or more.
+        replicas: endpoints of at least three trainings of each model.
         endpoint: a key of SAME_WITHIN.
         pairs: names of method and control.
 
     Returns:
-        A difference a pair; None where a model was not measured, or has a value without a logarithm.
+        One difference per pair; None where a model was not measured, or has a value without a logarithm.
     """
     values = {name: found for name, found in replicas.endpoints[endpoint].items() if min(found) > 0}
     measured = [pair for pair in pairs if set(pair) <= values.keys()]
@@ -208,7 +211,7 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
         return [None] * len(pairs)
     arms = tuple(dict.fromkeys(sum(measured, ())))
     blocks = BlockModel(arms, np.log([values[name] for name in arms]))
-    # The effect that so many trainings detect in four of five runs, by the 80 % upper bound of their own scatter.
+    # The effect that this number of trainings detects in four of five runs, by the 80 % upper bound of their scatter.
     design = Design(len(arms), blocks.blocks, len(measured))
     detectable = visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))
     estimates = [blocks.contrast(*pair) for pair in measured]
@@ -221,7 +224,7 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
 
 
 def judged_losses(replicas: Replicas, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Difference]]:
-    """Differences of all endpoints but FID: for each pair, endpoint → difference, if measured."""
+    """Differences of all endpoints except FID: for each pair, endpoint → difference, if measured."""
     by_endpoint = {name: judged(replicas, name, pairs) for name in SAME_WITHIN if name != "fid"}
     return [
         {name: one for name, ones in by_endpoint.items() if (one := ones[number]) is not None}
@@ -230,7 +233,7 @@ def judged_losses(replicas: Replicas, pairs: Sequence[tuple[str, str]]) -> list[
 
 
 def mean_fids(replicas: Replicas) -> Mapping[str, float]:
-    """Variant → geometric mean of its FID over the trainings, whose differences are judged; 0 if one is 0."""
+    """Variant → geometric mean of its FID over the trainings; 0 if the FID of any training is 0."""
     return {
         name: float(np.exp(np.log(found).mean())) if min(found) > 0 else 0.0
         for name, found in replicas.endpoints["fid"].items()

@@ -68,25 +68,25 @@ COLOURS = {
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"
-#: Points of a curve over timesteps; more only shows the noise of the draws.
+#: Number of points of a curve over timesteps; more would only show the noise of the draws.
 BINS = 80
 COLUMNS = 16
-#: Where a name may stand relative to its point, in typographic points, the nearest and plainest first.
+#: Positions of a name relative to its point, in typographic points; nearer and simpler ones are tried first.
 LABEL_SHIFTS = [
     (distance * np.cos(np.radians(angle)), distance * np.sin(np.radians(angle)))
     for distance in range(10, 160, 6)
     for angle in (0, 180, 90, 270, 30, 330, 150, 210)
 ]
-#: A name nearer than this needs no line.
+#: Distance in typographic points below which a name needs no line to its point.
 NEAR = 17
-#: Ratio that a log scale spans at least → numbers that are written in each decade; the first that applies.
+#: Least ratio that a log scale spans → numbers that are written in each decade; the first entry that applies is used.
 LOG_TICKS = {10: (1, 2, 5), 2.5: (1, 1.5, 2, 3, 4, 5, 7), 0: (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)}
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
 def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path:
     """Draw a picture of `size` inches into a PNG file; the same figures give the same bytes."""
-    with matplotlib.style.context(["default", STYLE]):  # whatever a person's matplotlibrc says
+    with matplotlib.style.context(["default", STYLE]):  # independent of the user's matplotlibrc
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
@@ -106,12 +106,12 @@ def colour(name: str) -> str:
 
 
 def log_bins(timesteps: int, bins: int = BINS) -> np.ndarray:
-    """Borders [k + 1] of bins of timesteps, equally wide on a log scale, each holding one timestep at least."""
+    """Borders [k + 1] of bins of timesteps, equally wide on a log scale, each with at least one timestep."""
     return np.unique(np.geomspace(1, timesteps + 1, bins + 1).round().astype(int)) - 1
 
 
 def binned(losses: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, LossProfile]:
-    """Middle of each bin (counted from 1) and the mean loss of its timesteps with standard error, all [k]."""
+    """Middle of each bin (counted from 1), and mean loss of its timesteps with standard error, all [k]."""
     by_timestep = LossProfile.of(losses)
     lengths = np.diff(borders)
     mean = np.add.reduceat(by_timestep.mean, borders[:-1]) / lengths
@@ -121,7 +121,7 @@ def binned(losses: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, LossPro
 
 
 def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> None:
-    """Draw a loss over timesteps, with a band of ± 1 standard error; bins within two of them from 0 are left out."""
+    """Draw a loss over timesteps with a band of ± 1 standard error; bins within two errors of 0 are left out."""
     x, profile = binned(losses, log_bins(len(losses)))
     known = profile.mean > 2 * profile.stderr
     axes.plot(x, np.where(known, profile.mean, np.nan), **style)
@@ -133,7 +133,7 @@ def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> No
 
 
 def log_edges(one: TimestepRange) -> tuple[float, float]:
-    """Where a range begins and ends among timesteps counted from 1, so that the first is no wider than the rest."""
+    """Ends of a range on an axis of timesteps counted from 1, on which the first timestep is no wider than the rest."""
     return max(one.first + 0.5, 0.9), one.last + 1.5
 
 
@@ -148,7 +148,7 @@ def slot_bands(axes: Axes, slots: Partition) -> None:
 
 
 def log_timesteps(axes: Axes, timesteps: int) -> None:
-    """A log scale of timesteps counted from 1, with plain numbers."""
+    """Set a log scale of timesteps counted from 1, with plain numbers."""
     axes.set_xscale("log")
     axes.set_xlim(0.9, timesteps * 1.06)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -156,7 +156,7 @@ def log_timesteps(axes: Axes, timesteps: int) -> None:
 
 
 def log_scale(axes: Axes, form: str) -> None:
-    """A log scale of y with plain numbers at 1, 2 and 5 of each decade, at more where the present limits span less."""
+    """Set a log scale of y with numbers at 1, 2 and 5 of each decade, and at more if the current limits are narrow."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=next(ticks for span, ticks in LOG_TICKS.items() if high > span * low)))
@@ -165,25 +165,25 @@ def log_scale(axes: Axes, form: str) -> None:
 
 
 def prefixed(value: float, _: int | None = None) -> str:
-    """A tick's number with an SI prefix from a thousand on, plain below: 0.8 is no `800 m`."""
+    """Format a tick's number with an SI prefix from a thousand on, without one below: 0.8 does not become `800 m`."""
     return EngFormatter(sep=" ")(value) if abs(value) >= 1000 else f"{value:g}"
 
 
 def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names: Sequence[tuple[str, str]]) -> None:
-    """Write a name next to each point where it covers neither a point nor another name, with a line where it is far.
+    """Write a name next to each point such that it covers neither points nor other names; distant names get a line.
 
     Args:
         points: x, y and the error of y.
-        names: text and colour of each.
+        names: text and colour of each name.
     """
     figure: Any = axes.figure
     renderer = figure.canvas.get_renderer()
-    # Lay the axes out, and leave them where they are: names are placed in pixels.
+    # Names are placed in pixels, so the layout of the axes is computed now and fixed.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     frame = axes.get_window_extent(renderer)
     taken = [marked(axes, *point) for point in points]
-    # From above to below: neighbours then move apart in one direction.
+    # From top to bottom, so that neighbours move apart in one direction.
     for (x, y, _), (name, ink) in sorted(zip(points, names, strict=True), key=lambda one: -one[0][1]):
         for shift in LABEL_SHIFTS:
             side = "left" if shift[0] > 1 else "right" if shift[0] < -1 else "center"
@@ -205,7 +205,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names
 
 
 def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
-    """The area that a marker and its error bar cover, in pixels."""
+    """Area that a marker and its error bar cover, in pixels."""
     (_, low), (middle, high) = axes.transData.transform([(x, y - error), (x, y + error)])
     return Bbox.from_extents(middle - 9, low - 9, middle + 9, high + 9)
 
@@ -216,7 +216,7 @@ def inside(box: Bbox, frame: Bbox) -> bool:
 
 
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
-    """The first of each row's images [n, C, H, W] (uint8) side by side, the row's name before them."""
+    """Draw the first of each row's images [n, C, H, W] (uint8) side by side, after the row's name."""
     axes = figure.subplots()
     drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
     height, width = drawn[0].shape[0], max(row.shape[1] for row in drawn)

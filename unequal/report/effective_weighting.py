@@ -1,10 +1,10 @@
-"""Effective weighting of timesteps by a recipe: how often each is drawn times how much its error counts.
+"""Effective weighting of timesteps by a recipe: the density of each timestep times the weight of its error.
 
-The product makes the expected gradient. Weights are given for errors of the velocity ε − x0, whatever a recipe
-predicts: of all spaces it is the one that bounds the weights of both ends. Where a weight is learned or follows the
-losses, only the density is known beforehand, and of a learned density only its start; tables that a training has
-learned replace them. Where gradient surgery makes the gradient, the shares of the clusters change from step to step,
-and no training reports them: only the density is known.
+The product determines the expected gradient. Weights refer to errors of the velocity ε − x0, whatever a recipe
+predicts, since only in this space the weights of both ends are bounded. If a weight is learned or follows the losses,
+only the density is known in advance, and of a learned density only its initial state; tables that a training has
+learned replace them. With gradient surgery, the shares of the clusters change from step to step and no training reports
+them, so only the density is known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,14 @@ LEARNED, BY_CONFLICTS = "learned", "by conflicts"
 #: Columns of the picture.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
-#: How far below its highest point a curve is still shown.
+#: Smallest value of a curve that is shown, as a share of the highest.
 SHOWN = 1e-4
 
 
 class EffectiveWeighting(NamedTuple):
-    """Density p_t of a recipe, and the weight of the velocity's error, of mean 1 under p: [T] each.
+    """Density p_t of a recipe, and the weight of the velocity's error, with mean 1 under p: [T] each.
 
-    Timesteps that are not drawn have no weight. `by` says what makes the weight, where that is not known.
+    Timesteps that are not drawn have no weight. `by` gives the reason if the weight is not known (None).
     """
 
     name: str
@@ -48,12 +48,12 @@ class EffectiveWeighting(NamedTuple):
 
     @property
     def product(self) -> np.ndarray | None:
-        """Share of the weight at each timestep, [T], of sum 1."""
+        """Share of the weight at each timestep, [T], with sum 1; None where the weight is not known."""
         return None if self.weight is None else self.density * self.weight
 
     @property
     def line(self) -> str:
-        """Name, density at both ends, and mean timestep by density and by product."""
+        """Line of text: name, density at both ends, and mean timestep by density and by product."""
         shares = [self.density] if self.product is None else [self.density, self.product]
         means = " ".join(f"{one @ np.arange(len(one)):12.1f}" for one in shares)
         ends = f"{self.density[0]:10.3g} {self.density[-1]:10.3g}"
@@ -71,14 +71,14 @@ def effective_weighting(
     """Effective weighting of a recipe at the end of its training.
 
     Args:
-        name, recipe: of the recipe.
-        schedule: of its model.
-        samplers: folder of the files that `build_sampler` has made, for samplers that go by what was measured.
-        inside: the timesteps of its model, where they are not all.
+        name, recipe: name and settings of the recipe.
+        schedule: noise schedule of its model.
+        samplers: folder of the files that `build_sampler` writes, for samplers that follow measurements.
+        inside: timesteps of its model; None: all.
         learned: tables that its training learned: `density` and `importance`, and `factors` of its weight, [T] each.
 
     Raises:
-        UserError: a sampler inside a range that is not given, or one whose file is missing.
+        UserError: the sampler draws inside a range that is not given, or its file is missing.
     """
     if inside is not None:
         sampler = recipe.sampler.inside(inside, schedule)
@@ -90,7 +90,7 @@ def effective_weighting(
     if recipe.conflicts is not None:
         return EffectiveWeighting(name, density, None, BY_CONFLICTS)
     importance = learned.get("importance", sampler.importance(sampler.horizon))
-    # A learned density is known beforehand only as far as weights undo it.
+    # A learned density is known in advance only if weights compensate it.
     drawn = "density" in learned or sampler.unbiased or not (sampler.learns or sampler.refresh_images)
     weighted = "factors" in learned or recipe.loss_weight.fixed
     if not drawn or not weighted or recipe.mixing is not None:
@@ -102,10 +102,10 @@ def effective_weighting(
 
 
 def draw(figure: Figure, weightings: Sequence[EffectiveWeighting], schedule: NoiseSchedule) -> None:
-    """Density, weight and their product, over t above and over λ below, one curve a recipe."""
+    """Draw density, weight and their product, over t above and over λ below, with one curve per recipe."""
     panels = figure.subplots(2, len(COLUMNS), sharex="row")
     log_snr, cells = schedule.snr.log().numpy(), -np.diff(edges_of(schedule, "closed").log_snr)
-    # The outermost cells have no width in λ, since they reach to its ends.
+    # The outermost cells have no finite width in λ, since they reach to its ends.
     cells[[0, -1]] = np.nan
     places = (np.arange(schedule.timesteps), np.ones(schedule.timesteps) / schedule.timesteps), (log_snr, cells)
     for row, (x, widths) in zip(panels, places, strict=True):
@@ -129,7 +129,7 @@ def draw(figure: Figure, weightings: Sequence[EffectiveWeighting], schedule: Noi
 
 
 def limit_from_below(axes: Axes) -> None:
-    """A log scale that reaches so far below the highest point."""
+    """Set a log scale that ends at the share SHOWN of the highest point."""
     heights = [np.asarray(line.get_ydata()) for line in axes.get_lines()] or [np.array([0.1, 1.0])]
     highest = float(np.nanmax(heights))
     axes.set_yscale("log")
@@ -140,7 +140,7 @@ def learned_by(files: Sequence[Path]) -> dict[str, np.ndarray]:
     """Means over trainings of the tables [T] in their files; none where settings fix the weighting.
 
     Raises:
-        UserError: a file is missing or no JSON.
+        UserError: a file is missing or not JSON.
     """
     tables = [read_json(file).get("emphasis", {}) for file in files]
     return {name: np.mean([one[name] for one in tables], axis=0) for name in tables[0]}

@@ -43,8 +43,8 @@ def stale(folder: Path, shown: Sequence[Path], listings: Listings, lock: Mapping
     Args:
         folder: the results, or the example that was taken from them.
         shown: files, relative to the folder.
-        listings: of the folders among the run's outputs that these stand in.
-        lock: the content of dvc.lock.
+        listings: listings of the run's output folders that contain these files.
+        lock: content of dvc.lock.
     """
     known = recorded_hashes(lock)
     for output, files in listings.items():

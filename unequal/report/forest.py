@@ -16,7 +16,7 @@ from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
 #: Verdict → colour; every other row is grey.
 COLOURS = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}
-#: The axis ends at the farthest row that reaches at most so many times as far as the middle one; others are cut.
+#: Rows that reach beyond this multiple of the median row's reach do not extend the axis and are cut.
 FARTHEST = 4.0
 
 
@@ -24,10 +24,10 @@ class ForestRow(NamedTuple):
     """A comparison in a forest plot.
 
     Attributes:
-        name: left of it.
+        name: text left of the row.
         change, low, high: relative change with its 95 % interval, all as shares.
-        verdict: right of it.
-        detectable: the least change, in ln ratio, that the study can detect; None: not marked.
+        verdict: text right of the row.
+        detectable: least change, in ln ratio, that the study can detect; None: not marked.
     """
 
     name: str
@@ -39,13 +39,13 @@ class ForestRow(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Interval in ln ratio."""
+        """Ends of the interval, in ln ratio."""
         low, high = np.log1p([self.low, self.high]).tolist()
         return low, high
 
     @property
     def ink(self) -> str:
-        """Colour: the verdict's, else dark where the interval excludes zero."""
+        """Colour of the verdict; without a verdict, dark where the interval excludes zero."""
         named = COLOURS.get(self.verdict)
         return named or (SOFT if self.verdict or not self.excludes_zero else INK)
 
@@ -56,7 +56,7 @@ class ForestRow(NamedTuple):
 
 
 def forest_size(rows: int) -> tuple[float, float]:
-    """Inches of a forest plot with so many rows."""
+    """Width and height of a forest plot with this number of rows, in inches."""
     return 8.4, 0.36 * rows + 1.5
 
 
@@ -64,7 +64,7 @@ def forest_plot(figure: Figure, rows: Sequence[ForestRow], delta: float | None =
     """Draw rows from top to bottom, with verdicts at the right and a key below.
 
     Args:
-        figure: to draw on.
+        figure: figure to draw on.
         rows: from top to bottom.
         delta: half of the band's width in ln ratio; None: there is no band.
         text: what changes, for the axis.
@@ -88,7 +88,7 @@ def forest_panel(axes: Axes, rows: Sequence[ForestRow], delta: float | None, tex
 def forest_rows(axes: Axes, rows: Sequence[tuple[int, ForestRow]], delta: float | None, ticks: int = 6) -> None:
     """Draw intervals at their places, a zero line and a band of equivalence.
 
-    Positions are logarithms of the ratio, so that a halving and a doubling lie equally far from zero. Ticks are per
+    Positions are logarithms of the ratio, so that a halving and a doubling are equally far from zero. Ticks are in per
     cent.
     """
     limit = axis_limit([row for _, row in rows], delta)
@@ -107,7 +107,7 @@ def forest_rows(axes: Axes, rows: Sequence[tuple[int, ForestRow]], delta: float 
 
 
 def axis_limit(rows: Sequence[ForestRow], delta: float | None) -> float:
-    """Where the axis ends, in ln ratio: rows that reach much farther than the middle one do not stretch it."""
+    """Limit of the axis, in ln ratio; rows that reach much farther than the median row do not extend it."""
     reach = np.array([max(map(abs, row.ends)) for row in rows] or [0.0])
     usual = reach[reach <= FARTHEST * max(float(np.median(reach)), delta or 0.0)]
     farthest = usual if len(usual) else reach
@@ -115,7 +115,7 @@ def axis_limit(rows: Sequence[ForestRow], delta: float | None) -> float:
 
 
 def draw_row(axes: Axes, place: int, row: ForestRow, limit: float) -> None:
-    """Draw an interval; what lies beyond the axis is an arrow at its edge, with the number."""
+    """Draw an interval; an arrow at the edge, with a number, marks an end beyond the axis."""
     (low, high), middle = row.ends, float(np.log1p(row.change))
     edge, ink = 0.985 * limit, row.ink
     axes.plot(np.clip([low, high], -edge, edge), [place, place], color=ink, linewidth=2, solid_capstyle="butt")
@@ -133,7 +133,7 @@ def draw_row(axes: Axes, place: int, row: ForestRow, limit: float) -> None:
 
 
 def forest_key(figure: Figure, panels: Sequence[Sequence[ForestRow]], banded: bool) -> None:
-    """Explain colours, markers and lines below the panels; only those that are drawn."""
+    """Explain the colours, markers and lines that are drawn, below the panels."""
     rows = [row for one in panels for row in one]
     dot: dict[str, Any] = {"marker": "o", "markersize": 6, "linewidth": 2}
     handles: list[Line2D | Patch] = [

@@ -7,12 +7,12 @@ from datetime import date
 
 from matplotlib.ticker import EngFormatter
 
-#: Names of methods that papers spell otherwise.
+#: Names of methods that papers spell differently.
 SPELLED = {"min snr": "Min-SNR", "log snr": "log-SNR", "info noise": "InfoNoise", "logit normal": "logit-normal"}
 
 
 def label(name: str) -> str:
-    """The name of a model as people read it."""
+    """Name of a model in text."""
     words = name.replace("_", " ")
     for plain, spelled in SPELLED.items():
         words = words.replace(plain, spelled)
@@ -20,7 +20,7 @@ def label(name: str) -> str:
 
 
 def with_prefix(value: float) -> str:
-    """Three significant digits with an SI prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
+    """Format a number to three significant digits with an SI prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
     rounded = float(f"{value:.3g}")
     whole = rounded == 0 or (rounded.is_integer() and abs(rounded) < 1000)
     places = 0 if whole else 2 - math.floor(math.log10(abs(rounded))) % 3
@@ -28,39 +28,39 @@ def with_prefix(value: float) -> str:
 
 
 def today() -> str:
-    """The date as text: 7 May 2026."""
+    """Today's date as text, such as 7 May 2026."""
     return f"{date.today().day} {date.today():%B %Y}"
 
 
 def time_unit(seconds: float) -> tuple[int, str]:
-    """The unit that fits a time: its length in seconds, and its sign."""
+    """Unit that fits a time: its length in seconds, and its symbol."""
     return (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
 
 
 def duration(seconds: float) -> str:
-    """Seconds as text in the unit that fits, to two digits or more: `12 s`, `4.2 min`, `1.9 h`, `126 h`."""
+    """Format seconds in a suitable unit, to two digits or more: `12 s`, `4.2 min`, `1.9 h`, `126 h`."""
     length, unit = time_unit(seconds)
     value = seconds / length
     return f"{value:.{0 if value >= 9.95 else 1}f} {unit}".replace(".0 ", " ")
 
 
 def percent(share: float, sign: bool = False) -> str:
-    """A share of 1 in per cent, to three digits, at most two of them decimals."""
+    """Format a share of 1 in per cent, to three digits, at most two of them decimals."""
     text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"
     return text.replace("-", "−")
 
 
 def either_way(effect: float) -> str:
-    """A difference in the logarithm as a change upwards and downwards, which are unlike in per cent."""
+    """Format a difference of logarithms as changes upwards and downwards, which differ in per cent."""
     up, down = (percent(math.expm1(one), sign=True) for one in (effect, -effect))
     return f"{up} or {down}"
 
 
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
-    """Mean and spread: three digits of the mean, more where the spread's first digit needs them: `12.3 ± 0.2`."""
+    """Format mean and spread, to three digits of the mean or down to the spread's first digit: `12.3 ± 0.2`."""
 
     def place(value: float) -> int:
-        # Rounded first: the first digit of 0.0996 is that of 0.1.
+        # The spread is rounded first, since the first digit of 0.0996 is that of 0.1.
         return 2 if value == 0 else math.floor(math.log10(float(f"{abs(value):.1e}")))
 
     decimals = max(0, 2 - place(mean))
@@ -81,5 +81,5 @@ def sd(values: Sequence[float]) -> float:
 
 
 def signed(value: float) -> str:
-    """A number to one decimal, from a hundred on to none, with its sign."""
+    """Format a number with its sign, to one decimal, or to none from a hundred on."""
     return f"{value:+,.{0 if abs(value) >= 99.95 else 1}f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""Wins of three heads over timesteps: read from the statistics of a training, drawn as shares."""
+"""Wins of three heads over timesteps, read from the statistics of a training and drawn as shares."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from unequal.files import read_npz
 from unequal.measures.loss_profile import win_shares
 from unequal.report.drawing import colour, log_timesteps
 
-#: Head → how people write its prediction.
+#: Head → its prediction in text.
 SYMBOLS = {"sample": "x0", "v_prediction": "v", "epsilon": "ε"}
 
 
 class HeadWins(NamedTuple):
-    """Training images at which each head had the smallest error.
+    """Training images on which each head has the smallest error.
 
     Attributes:
-        counts: in each part of the training and each bin of timesteps, [parts, bins, 3].
+        counts: number of images in each part of the training and each bin of timesteps, [parts, bins, 3].
         bins: the bin of each timestep, [T].
     """
 
@@ -35,11 +35,11 @@ class HeadWins(NamedTuple):
 
     @property
     def edges(self) -> np.ndarray:
-        """Ends of the bins where timesteps are counted from 1, as on a log scale, [bins + 1]."""
+        """Ends of the bins on a log scale of timesteps counted from 1, [bins + 1]."""
         return np.append(self.starts, len(self.bins)) + 1.0
 
     def shares(self, part: int) -> np.ndarray:
-        """Share of the images of a part at which each head won, [bins, 3]; NaN where a bin has seen none."""
+        """Share of a part's images on which each head wins, [bins, 3]; NaN where a bin has no images."""
         return win_shares(self.counts[part], self.bins)[self.starts]
 
 
@@ -53,7 +53,7 @@ def read_wins(path: Path) -> HeadWins:
 
 
 def head_wins(figure: Figure, wins: HeadWins) -> None:
-    """Shares of the heads over timesteps, at the beginning of the training and at its end."""
+    """Draw the shares of the heads over timesteps, at the beginning and at the end of the training."""
     panels = figure.subplots(1, 2, sharey=True)
     for axes, part, text in zip(panels, (0, -1), ("beginning", "end"), strict=True):
         stack(axes, wins.edges, wins.shares(part))
@@ -66,7 +66,7 @@ def head_wins(figure: Figure, wins: HeadWins) -> None:
 
 
 def stack(axes: Axes, edges: np.ndarray, shares: np.ndarray) -> None:
-    """Shares of the heads, [bins, 3], on top of each other: ε, v, x0."""
+    """Draw the shares of the heads, [bins, 3], stacked in the order ε, v, x0."""
     below = np.zeros(len(shares))
     for head in reversed(HEADS):
         above = below + shares[:, HEADS.index(head)]

@@ -15,7 +15,7 @@ PLACE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 
 def included(text: str, root: Path) -> str:
-    """A document with its tables. Raises OSError where one is missing."""
+    """Insert the current tables into a document's text. Raises OSError where a table's file is missing."""
     return PLACE.sub(lambda found: f"{found[1]}{(root / found[2]).read_text(encoding='utf-8')}{found[3]}", text)
 
 

@@ -1,20 +1,20 @@
-"""Samples next to their nearest training images and to held-out images, by which memorized images show."""
+"""Samples next to their nearest training images and to held-out images, which reveals memorized images."""
 
 import numpy as np
 
 #: Images in a row of a picture.
 SHOWN = 12
-#: Values of training images that are compared with samples at a time.
+#: Number of pixel values of training images that are compared with samples at a time.
 CHUNK = 1 << 24
 
 
 def grid_size(rows: int) -> tuple[float, float]:
-    """Inches of a picture of so many rows."""
+    """Width and height of a picture with this number of rows, in inches."""
     return 10.5, 0.75 * rows + 0.3
 
 
 def memorizing_rows(samples: np.ndarray, data: np.ndarray, held_out: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
-    """Rows below a model's samples, and how far these are from training images, as a sentence.
+    """Rows below a model's samples, and a sentence on the distance of samples from training images.
 
     Args:
         samples: uint8 [n, C, H, W].
@@ -33,18 +33,18 @@ def memorizing_rows(samples: np.ndarray, data: np.ndarray, held_out: np.ndarray)
 
 
 def spread(images: np.ndarray, count: int) -> np.ndarray:
-    """At most so many images, evenly spread over a data set: neighbours may be alike."""
+    """Select at most `count` images, evenly spread over a data set, since neighbours may be similar."""
     return np.array(images[:: max(1, len(images) // count)][:count])
 
 
 def distinct(images: np.ndarray) -> np.ndarray:
-    """The images without those that equal an earlier one, in their order."""
+    """Remove images that equal an earlier one, without changing the order."""
     firsts = np.unique(images.reshape(len(images), -1), axis=0, return_index=True)[1]
     return np.array(images[np.sort(firsts)])
 
 
 def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest image of a data set for each image, and the root of the mean squared difference.
+    """Find the nearest image of a data set for each image, and the root mean squared difference.
 
     Args:
         images: uint8 [n, C, H, W].

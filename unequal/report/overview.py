@@ -1,4 +1,4 @@
-"""First screen of the pipeline's page: which model to take, and the pictures that show why."""
+"""First screen of the pipeline's page: the recommended model, and the pictures that show why."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -38,32 +38,32 @@ from unequal.report.statements import Difference
 
 
 class Recommendation(NamedTuple):
-    """The model to take, and the sentence that says why."""
+    """A recommended model, and the sentence that says why."""
 
     model: str
     text: str
 
 
 def control_of(found: RunResults) -> str:
-    """The one control of all variants: the base trained further, or the base where no model continues it."""
+    """Name of the common control of all variants: the base trained further, or the base if no model continues it."""
     return FURTHER_TRAINING.method if FURTHER_TRAINING.method in found.variants else "base"
 
 
 def fids_of(found: RunResults) -> dict[str, float]:
-    """Variant → FID by which it is ranked: the mean over trainings where there are enough for verdicts."""
+    """Variant → FID by which it is ranked: the mean over trainings if there are enough for verdicts."""
     means = mean_fids(found.replicas) if are_judged(found.replicas) else {}
     return {name: means.get(name, one.fid) for name, one in found.variants.items()}
 
 
 def scored(found: RunResults) -> list[Variant]:
-    """Variants that compete, the lowest FID first; models of single slots do not."""
+    """Variants that compete, the lowest FID first; models of single slots do not compete."""
     fids = fids_of(found)
     models = [one for name, one in found.variants.items() if not name.startswith("slot_")]
     return sorted(models, key=lambda one: fids[one.name])
 
 
 def against_control(found: RunResults) -> dict[str, Difference]:
-    """Variant → difference of its FID from the control's, the lowest first; without those that have no logarithm."""
+    """Variant → difference of its FID from the control's, the lowest first; a FID without a logarithm is left out."""
     control = control_of(found)
     names = [one.name for one in scored(found) if one.name != control]
     pairs = [(name, control) for name in names]
@@ -104,12 +104,12 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
 
 
 def place_of(model: str) -> str:
-    """A model by its name, and its folder."""
+    """Name of a model in text, and its folder."""
     return f"{label(model)} (artifacts/models/{model})"
 
 
 def smoke_run(found: RunResults) -> Recommendation:
-    """Say in the place of a recommendation that a smoke run is one; its commands work on the base."""
+    """Recommendation of a smoke run, which says only that it is one; its commands use the base."""
     images, samples = with_prefix(found.variants["base"].images_seen), found.base["samples_per_seed"]
     text = (
         f"All stages ran, with tiny budgets: the base saw {images} images, and each FID is of {samples} samples. "
@@ -119,7 +119,7 @@ def smoke_run(found: RunResults) -> Recommendation:
 
 
 def in_order(by_model: Mapping[str, Any], variants: Sequence[Variant]) -> dict[str, Any]:
-    """Order figures by model as these variants; others come last."""
+    """Sort figures by model into the order of these variants; other models come last."""
     names = [one.name for one in variants if one.name in by_model]
     return {name: by_model[name] for name in dict.fromkeys([*names, *by_model])}
 
@@ -129,7 +129,7 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
 
     Args:
         found: results of the run.
-        model: the recommended one.
+        model: the recommended model.
         differences: variant → difference of its FID from the control's.
         data: training images, uint8 [n, C, H, W].
     """
@@ -177,21 +177,21 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
 
 
 def forest_row(name: str, difference: Difference) -> ForestRow:
-    """A difference as a row of the forest plot."""
+    """Row of the forest plot for a difference."""
     percents = difference.percents()
     change, low, high = (percents[end] / 100 for end in ("change", "low", "high"))
     return ForestRow(label(name), change, low, high, difference.verdict or "")
 
 
 def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
-    """Rows of the first picture, and how far samples are from training images, as a sentence."""
+    """Rows of the first picture, and a sentence on the distance of samples from training images."""
     names = [name for name in dict.fromkeys(["base", control_of(found)]) if name != model]
     further, distance = memorizing_rows(found.samples[model], data, found.real)
     return {label(name): found.samples[name][:SHOWN] for name in (*names, model)} | further, distance
 
 
 def fid_costs(figure: Figure, found: RunResults) -> None:
-    """FID against time and against training FLOPs, the Pareto front of each drawn as a line."""
+    """Draw FID against time and against training FLOPs, with the Pareto front of each as a line."""
     variants = scored(found)
     seconds = [found.seconds(one.name) for one in variants]
     length, unit = time_unit(max(seconds))
@@ -204,15 +204,14 @@ def fid_costs(figure: Figure, found: RunResults) -> None:
         cost_panel(axes, variants, values, text, found.references["real_against_real"]["fid"])
     panels[0].set_ylabel("FID (lower is better)")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
-    # Names are placed in pixels: after both panels have their final limits.
+    # Names are placed in pixels, so both panels must have their final limits.
     for axes, values in zip(panels, costs.values(), strict=True):
         points = [(cost, one.fid, one.fid_sd or 0.0) for cost, one in zip(values, variants, strict=True)]
         place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
 
 
 def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], text: str, real: float) -> None:
-    """Points of all variants with their spread over sampling seeds, the front of those that none beats, and `real`, the
-    FID of real images."""
+    """Draw all variants with their spread over sampling seeds, the Pareto front, and `real`, the FID of real images."""
     front = pareto_front(costs, [one.fid for one in variants])
     best = [costs[i] for i in front], [variants[i].fid for i in front]
     axes.plot(*best, color=PALE, linewidth=6, zorder=0, label="none beats these in both")
@@ -230,7 +229,7 @@ def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], 
 
 
 def pareto_front(costs: Sequence[float], fids: Sequence[float]) -> list[int]:
-    """Indices of the points that no other beats in both, by rising cost."""
+    """Indices of the points that no other point beats in both cost and FID, by ascending cost."""
     front: list[int] = []
     for index in sorted(range(len(costs)), key=lambda i: (costs[i], fids[i])):
         if not front or fids[index] < fids[front[-1]]:
@@ -239,7 +238,7 @@ def pareto_front(costs: Sequence[float], fids: Sequence[float]) -> list[int]:
 
 
 def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> Table:
-    """Variants without slot models, the lowest FID first: changes from one control, and costs.
+    """Table of variants without slot models, the lowest FID first: changes from one control, and costs.
 
     Args:
         found: results of the run.

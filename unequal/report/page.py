@@ -1,4 +1,4 @@
-"""Reports as one HTML page with styles and pictures inside, and as Markdown tables that documents include.
+"""Reports as one HTML page with embedded styles and pictures, and as Markdown tables that documents include.
 
 The page is rendered by jinja2 from `page.html.j2` and `blocks.html.j2`: one sentence first, then statements, pictures,
 tables and conditions. It needs no other file and no script.
@@ -23,7 +23,7 @@ PAGE, BLOCKS = "page.html.j2", "blocks.html.j2"
 
 
 class Table(NamedTuple):
-    """Cells as text, the first of a row its name; `references` are rows for scale, set off from the others."""
+    """Cells as text; the first cell of a row is its name. `references` are separate rows that give the scale."""
 
     heading: str
     columns: Sequence[str]
@@ -32,7 +32,7 @@ class Table(NamedTuple):
     references: Sequence[Sequence[str]] = ()
 
     def markdown(self) -> str:
-        """The table in Markdown, without heading and note; names of reference rows are in italics."""
+        """Markdown of the table, without heading and note; names of reference rows are in italics."""
         references = [(f"*{name}*", *cells) for name, *cells in self.references]
         rows = [self.columns, ["---"] * len(self.columns), *self.rows, *references]
         lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in rows]
@@ -58,7 +58,7 @@ class Picture(NamedTuple):
 
     @property
     def base64(self) -> str:
-        """The file's bytes as text."""
+        """Content of the file, base64-encoded."""
         return base64.b64encode(self.path.read_bytes()).decode()
 
 
@@ -68,14 +68,14 @@ class Report:
 
     Attributes:
         title, lead: heading, and the result in one sentence.
-        facts: data, date, commit and the like, in a line.
-        commands: what a reader may run next, one a line.
+        facts: line with data, date, commit and similar facts.
+        commands: commands that a reader may run next, one per line.
         overview: pictures before the statements.
-        tables: after the pictures.
-        conditions: what the figures depend on, name → text.
-        drawings: pictures, in their order.
-        rows: tables for programs, written as CSV files of these names.
-        sections: statements, before all else.
+        tables: tables, after the pictures.
+        conditions: conditions on which the figures depend, name → text.
+        drawings: pictures, in order.
+        rows: name → rows of a CSV file, for programs.
+        sections: statements, after the overview.
         documents: Markdown for other documents, written to tables/<name>.md.
     """
 
@@ -115,7 +115,7 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
 
 
 def render(report: Report, pictures: Sequence[Picture], overview: Sequence[Picture] = ()) -> str:
-    """The page, with pictures from their PNG files: those before the statements, and those after them."""
+    """Render the page with pictures from PNG files: `overview` before the statements, `pictures` after them."""
     templates = {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (PAGE, BLOCKS)}
     environment = Environment(loader=DictLoader(templates), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Callable[..., Any]] = {
@@ -127,5 +127,5 @@ def render(report: Report, pictures: Sequence[Picture], overview: Sequence[Pictu
 
 
 def unbroken(text: str) -> str:
-    """Text whose numbers stay on the line of their units."""
+    """Replace spaces between numbers and units, so that no line breaks there."""
     return text.replace(" %", "\u00a0%").replace(" ×", "\u00a0×").replace(" ± ", "\u00a0±\u00a0")

@@ -76,7 +76,7 @@ def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, 
     Args:
         found: results of the run.
         compared: its methods.
-        changes: split → changes of the losses of slots.
+        changes: split → changes of slots' losses.
     """
     first = [*readiness(found).statements(), *(one.statement() for one in compared.further)]
     methods = [one.statement() for one in compared.methods]
@@ -89,7 +89,7 @@ def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, 
 
 
 def heading_and_lead(ranked: bool, trainings: int) -> tuple[str, str]:
-    """Heading and lead of the comparisons, ranked or not, by the number of trainings that judge them."""
+    """Heading and lead of the comparisons, ranked or not, by the number of trainings of each model."""
     heading, order = RANKED if ranked else UNRANKED
     if trainings == 1:
         return heading, f"{order} {ONE_TRAINING}"
@@ -98,7 +98,7 @@ def heading_and_lead(ranked: bool, trainings: int) -> tuple[str, str]:
 
 
 def documents(found: RunResults, compared: RunComparisons, said: Sequence[Section], variants: Table) -> dict[str, str]:
-    """Markdown for other pages: the table of variants, the conditions, and statements apart from comparisons."""
+    """Markdown for other documents: the table of variants, the conditions, and statements besides comparisons."""
     known = {one.method.name for one in (*compared.further, *compared.methods)}
     statements = [one.text for section in said for one in section.statements if one.key not in known]
     return {
@@ -115,7 +115,7 @@ def readiness(found: RunResults) -> Readiness:
 
 
 def comparisons(found: RunResults, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:
-    """Methods and their controls by all endpoints that both have, of this run or judged by all trainings."""
+    """Comparisons of methods with their controls by all shared endpoints, of this run or judged over all trainings."""
     names, variants = [(one.method, one.control) for one in pairs], found.variants
     if judging:
         fids = judged(found.replicas, "fid", names)

@@ -37,15 +37,15 @@ from unequal.report.results import Change
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
 from unequal.timesteps.partition import Partition
 
-#: Share of the uniform probability below which the picture of samplers ends.
+#: Lower limit of the picture of samplers, as a share of the uniform probability.
 RAREST = 1e-3
 Losses = Mapping[str, Mapping[str, np.ndarray]]
-#: More groups than this are named by their number alone.
+#: Largest number of groups that are labelled in full; more are labelled by number alone.
 NAMED = 5
 
 
 def binned_ratio(before: np.ndarray, after: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Middle of each bin, the summed loss after over that before, and the paired standard error, all [k]."""
+    """Middle of each bin, ratio of the summed losses after and before, and its paired standard error, all [k]."""
     bins = [slice(first, last) for first, last in pairwise(borders)]
     change, stderr = np.transpose([relative_change(before[part], after[part]) for part in bins])
     return np.sqrt((borders[:-1] + 1.0) * borders[1:]), 1 + change, stderr
@@ -57,7 +57,7 @@ def loss_profile(
     floor: np.ndarray,
     slots: Partition,
 ) -> None:
-    """Loss over timesteps: the base on training and held-out images, the optimal denoiser, the other models in grey."""
+    """Draw losses over timesteps: the base on both splits, the optimal denoiser, and the other models in grey."""
     axes = figure.subplots()
     slot_bands(axes, slots)
     others = [name for name in losses if name != "base"]
@@ -69,7 +69,7 @@ def loss_profile(
     curve(axes, losses["base"]["holdout"], color=RED, linewidth=1.4, label="base, held-out images")
     curve(axes, losses["base"]["train"], color=INK, linewidth=1.8, label="base, training images")
     axes.set_yscale("log")
-    # The optimal-denoiser loss falls far below all networks.
+    # The optimal-denoiser loss falls far below the losses of all networks.
     means = [binned(table["train"], log_bins(len(floor)))[1].mean for table in losses.values()]
     axes.set_ylim(np.min(means) / 20, np.max(means) * 3)
     log_timesteps(axes, len(floor))
@@ -78,7 +78,7 @@ def loss_profile(
 
 
 def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]], slots: Partition) -> None:
-    """Loss of every further model over the base's, on the same draws, over timesteps."""
+    """Draw the loss of every other model divided by the base's, on the same draws, over timesteps."""
     axes = figure.subplots()
     slot_bands(axes, slots)
     base = losses["base"]["train"]
@@ -100,7 +100,7 @@ def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]],
 
 
 def slot_changes(figure: Figure, found: Sequence[Change], count: int) -> None:
-    """Change of every slot's loss (columns) after training inside one (rows), in percent ± standard error."""
+    """Draw the change of every slot's loss (columns) after training inside one slot (rows), in percent ± one error."""
     axes = figure.subplots()
     rows = sorted({one.finetuned for one in found})
     table = np.array([[100 * one.change for one in found if one.finetuned == row] for row in rows])
@@ -133,7 +133,7 @@ def slot_changes(figure: Figure, found: Sequence[Change], count: int) -> None:
 
 
 def cell(percent: float, stderr: float) -> str:
-    """A percentage above its standard error, in few characters."""
+    """Format a percentage above its standard error, in few characters."""
     error = "< 0.1" if stderr < 0.05 else f"{stderr:.{0 if stderr >= 10 else 1}f}"
     return f"{percent:+.{0 if abs(percent) >= 100 else 1}f}\n± {error}".replace("-", "−")
 
@@ -141,12 +141,12 @@ def cell(percent: float, stderr: float) -> str:
 def sampler_probabilities(
     figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Partition | None = None
 ) -> None:
-    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler.
+    """Draw each sampler's probability of a timestep as a multiple of uniform; earlier states are paler.
 
     Args:
-        figure: to draw on.
+        figure: figure to draw on.
         samplers: name → probabilities [T], at several points of the training where they change.
-        slots: shaded where there are any.
+        slots: slots, which are shaded if there are any.
     """
     axes = figure.subplots()
     if slots is not None:
@@ -156,7 +156,7 @@ def sampler_probabilities(
     for name, stages in samplers.items():
         for number, probabilities in enumerate(stages, 1):
             last = number == len(stages)
-            # Zeros have no place on a log scale: the line breaks there.
+            # A log scale cannot show zeros, so the line breaks there.
             height = np.where(probabilities > 0, probabilities * timesteps, np.nan)
             style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
             axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
@@ -168,17 +168,17 @@ def sampler_probabilities(
 
 
 def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray]) -> None:
-    """Samples from the same noise: a row a variant, a column a noise."""
+    """Draw samples from the same noise: one row per variant, one column per noise."""
     picture_grid(figure, {label(name): images for name, images in samples.items()})
 
 
 def progress_rows(figure: Figure, progress: Mapping[int, np.ndarray]) -> None:
-    """Samples from the same noise during a training: a row a number of images seen, a column a noise."""
+    """Draw samples from the same noise during a training: one row per number of images seen, one column per noise."""
     picture_grid(figure, {f"{prefixed(images)} images": drawn for images, drawn in progress.items()})
 
 
 def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> None:
-    """Training loss over the images of each training, smoothed as its log is."""
+    """Draw the training loss over the images of each training, smoothed as in its log."""
     axes = figure.subplots()
     named: set[str] = set()
     for name, one in trainings.items():
@@ -195,11 +195,11 @@ def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> N
 
 
 def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float]) -> None:
-    """SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs that each deserves and gets.
+    """Draw SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs by SNR, limit and pruned model.
 
     Args:
-        figure: to draw on.
-        groups: of timesteps, with their limits.
+        figure: figure to draw on.
+        groups: groups of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
     """
     schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
@@ -227,6 +227,6 @@ def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float
 
 
 def steps(axes: Axes, groups: Sequence[TimestepGroup], heights: Sequence[float], **style: Any) -> None:
-    """A horizontal line over each group."""
+    """Draw a horizontal line over each group."""
     first, last = [group.range.first for group in groups], [group.range.last + 1 for group in groups]
     axes.hlines(heights, first, last, linewidth=2.4, **style)

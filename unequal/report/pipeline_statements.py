@@ -12,16 +12,16 @@ from unequal.report.formatting import plus_minus, signed
 from unequal.report.results import Change
 from unequal.report.statements import Statement
 
-#: Least share of the way from noise to real images, on the scale of ln FID. Half of it is the geometric mean of both
-#: ends: below, the base's samples are nearer to noise, and differences between models do not carry over to good ones.
+#: Least share of the way from noise to real images that the base must cover, on the scale of ln FID. Below one half,
+#: the geometric mean of both ends, samples are nearer to noise, and differences do not carry over to good models.
 HALF_WAY = 0.5
-#: Largest fall of the loss per doubling of images. Methods train the base for about half a doubling more, and their
-#: effects are a few per cent: if the loss falls faster, the length of a training hides the method.
+#: Largest fall of the loss per doubling of images. Methods train the base for about half a doubling more and have
+#: effects of a few per cent: if the loss falls faster, the effect of training length hides that of the method.
 STEEP = 0.25
-#: Least excess of the base's FID over that of real images, as a share, for a method to have something left to gain.
-#: FIDs of halves of the real images are biased upwards by their small number: within a quarter both are equal.
+#: Least excess of the base's FID over that of real images, as a share, for a method to have room to improve. FIDs of
+#: halves of the real images are biased upwards by their small number, so FIDs within a quarter count as equal.
 HEADROOM = 0.25
-#: A change counts as a rise or a fall from so many standard errors on.
+#: Number of standard errors from which a change counts as a rise or a fall.
 ERRORS = 2.0
 
 
@@ -30,9 +30,9 @@ class Readiness:
     """Quality of the base, between noise and real images.
 
     Attributes:
-        fid: of the base.
+        fid: FID of the base.
         noise, real: FID of noise and of real images, against real images.
-        slope: d ln(training loss) / d log₂(images) in the second half of its training; None: not logged.
+        slope: d ln(training loss) / d log₂(images) in the second half of the base's training; None: not logged.
     """
 
     fid: float
@@ -42,9 +42,9 @@ class Readiness:
 
     @property
     def covered(self) -> float | None:
-        """ln(noise/base) / ln(noise/real): 0 is noise, 1 is real images; None: there is no such scale.
+        """Position ln(noise/base) / ln(noise/real): 0 is noise, 1 is real images; None: there is no such scale.
 
-        A FID of 0 has no place on it: features that are equal for all images give one.
+        A FID of 0, which results from features that are equal for all images, has no position.
         """
         if not (min(self.fid, self.noise, self.real) > 0 and self.noise > self.real):
             return None
@@ -91,7 +91,7 @@ class Readiness:
         return {"ready": float(self.ready)} | {name: 100 * one for name, one in known.items() if one is not None}
 
     def statements(self) -> list[Statement]:
-        """Whether the base is ready, and its headroom if the scale has an end."""
+        """Statements on whether the base is ready, and on its headroom if the scale exists."""
         if self.ready:
             text = f"The base is good enough for comparisons: {self.scale}; {self.trend}."
         else:
@@ -106,7 +106,7 @@ class Readiness:
 
 
 def final_slope(curve: TrainingCurve) -> float | None:
-    """d ln(loss) / d log₂(images) over the second half of a training, by least squares; None: fewer than two lines."""
+    """Slope d ln(loss) / d log₂(images) over the second half of a training, by least squares; None: under two lines."""
     late = curve.images >= curve.images[-1] / 2 if len(curve.images) else np.zeros(0, bool)
     if late.sum() < 2:
         return None
@@ -114,12 +114,12 @@ def final_slope(curve: TrainingCurve) -> float | None:
 
 
 def shown(fid: float) -> str:
-    """A FID as text."""
+    """Format a FID."""
     return plus_minus(fid, None) if fid else "0"
 
 
 def spread_of_losses(base: LossProfile) -> Statement:
-    """Ratio of the largest to the smallest loss of the base's timesteps."""
+    """Statement of the ratio of the largest to the smallest loss of the base's timesteps."""
     high, low = int(base.mean.argmax()), int(base.mean.argmin())
     ratio = base.largest_over_smallest
     error = ratio * math.hypot(*(float(base.stderr[t] / base.mean[t]) for t in (high, low)))
@@ -128,7 +128,7 @@ def spread_of_losses(base: LossProfile) -> Statement:
 
 
 def slot_statements(changes: Mapping[str, Sequence[Change]]) -> list[Statement]:
-    """Changes of losses inside and outside the slot that the base was fine-tuned on.
+    """Statements on changes of losses inside and outside the slots on which the base was fine-tuned.
 
     Args:
         changes: by split, `train` and `holdout`; empty: no slot model was profiled.
@@ -140,7 +140,7 @@ def slot_statements(changes: Mapping[str, Sequence[Change]]) -> list[Statement]:
 
 
 def own_slots(train: Sequence[Change], holdout: Sequence[Change]) -> list[Statement]:
-    """Losses inside the fine-tuned slots."""
+    """Statements on losses inside the fine-tuned slots."""
     own, held_out = ([one for one in split if one.own] for split in (train, holdout))
     text = (
         f"Fine-tuning the base on one slot changes that slot's training loss by {span(own)}; its held-out loss changes "
@@ -152,7 +152,7 @@ def own_slots(train: Sequence[Change], holdout: Sequence[Change]) -> list[Statem
 
 
 def other_slots(others: Sequence[Change]) -> list[Statement]:
-    """Losses outside the fine-tuned slots, if there are others."""
+    """Statements on losses outside the fine-tuned slots, if there are others."""
     if not others:
         return []
     rose = sum(one.change > ERRORS * one.stderr for one in others)
@@ -165,13 +165,13 @@ def other_slots(others: Sequence[Change]) -> list[Statement]:
 
 
 def extremes(changes: Sequence[Change]) -> dict[str, float]:
-    """The smallest and the largest change."""
+    """Smallest and largest change, in percent."""
     percents = [100 * one.change for one in changes]
     return {"least_percent": min(percents), "most_percent": max(percents)}
 
 
 def span(changes: Sequence[Change]) -> str:
-    """From the smallest to the largest change."""
+    """Format the range from the smallest to the largest change."""
     least, most = (choose(changes, key=lambda one: one.change) for choose in (min, max))
     ends = [f"{signed(100 * one.change)} %" for one in (least, most)]
     return ends[0] if len(changes) == 1 else f"{ends[0]} to {ends[1]}"

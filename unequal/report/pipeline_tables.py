@@ -53,7 +53,7 @@ LOSSES_NOTE = (
     "model. Means over all timesteps ± standard error over draws. Excess: training loss minus the optimal-denoiser "
     "loss on the training images."
 )
-#: Space of a loss → how people write it.
+#: Space of a loss → its name in text.
 SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
 #: Kind of groups → its description.
 KINDS = {
@@ -113,7 +113,7 @@ REQUESTS_NOTE = (
 
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """The FID table as rows of a CSV; unknown values are empty, several steps are separated by blanks."""
+    """Rows of the FID table's CSV; unknown values are empty, and several steps are separated by blanks."""
     rows = [{"variant": variant.name} | asdict(variant) for variant in variants]
     return [
         {key: value for key, value in row.items() if key != "name"} | {"steps": " ".join(map(str, row["steps"]))}
@@ -122,7 +122,7 @@ def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 
 
 def slot_change_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
-    """Changes of the loss by slot as rows of a CSV, shares as percentages."""
+    """Rows of a CSV with the changes of the loss by slot, in per cent."""
     return [
         dict(
             zip(
@@ -137,13 +137,13 @@ def slot_change_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str,
 
 
 def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
-    """The table of all variants, and the two ends of the scale (the content of results/fid/reference.json)."""
+    """Table of all variants, and of the two ends of the scale (`references`: content of results/fid/reference.json)."""
     rows = [variant_row(variant) for variant in variants]
     return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
 
 
 def idle_note(variants: Sequence[Variant]) -> str:
-    """Experts without a sampling step, which no score covers; empty: there are none."""
+    """Note on experts without a sampling step, which no score covers; empty: there are none."""
     return "".join(
         f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
         "its scores do not cover them."
@@ -153,7 +153,7 @@ def idle_note(variants: Sequence[Variant]) -> str:
 
 
 def variant_row(variant: Variant) -> tuple[str, ...]:
-    """A row of the table of scores."""
+    """Row of a variant in the table of scores."""
     costs = [variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters]
     costs.append(variant.parameters if variant.parameters_per_step is None else round(variant.parameters_per_step))
     scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
@@ -162,7 +162,7 @@ def variant_row(variant: Variant) -> tuple[str, ...]:
 
 
 def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Real images and noise, the two ends of the scale."""
+    """Rows of real images and noise, the two ends of the scale."""
     ends = (
         ("real_against_real", f"real images, {references['real_sets']}"),
         ("noise_against_real", "noise against real images"),
@@ -171,12 +171,12 @@ def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """Scores of something that is no variant and has no costs."""
+    """Row of scores for images that no variant samples, without costs."""
     return (name, *(plus_minus(scores[score], None) for score in SCORES), *6 * ("–",))
 
 
 def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:
-    """Ratio of the largest to the smallest loss for every model, mean losses, and excess over the optimal denoiser."""
+    """Table of each model's ratio of largest to smallest loss, mean losses, and excess over the optimal denoiser."""
     factors = [space_factor(space, schedule) for space in SPACES]
     columns = ["model", *(f"largest over smallest, {symbol}" for symbol in SYMBOLS.values())]
     columns += ["mean training loss, ε", "mean held-out loss, ε", *(["mean excess, ε"] if floor.size else [])]
@@ -195,12 +195,12 @@ def mean_of(profile: LossProfile) -> tuple[float, float]:
 
 
 def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
-    """A row a group.
+    """Table with one row per group.
 
     Args:
-        groups: of timesteps, with their limits.
+        groups: groups of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
-        sampling_steps: of each group; empty: no experts were scored.
+        sampling_steps: number of sampling steps of each group; empty: no experts were scored.
     """
     schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
     rows = [
@@ -219,7 +219,7 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
 
 
 def experts_table(found: RunResults) -> Table:
-    """A row for each expert: its images and its loss, next to the joint model's."""
+    """Table with one row per expert: its images and its loss, next to the joint model's."""
     rows = [
         expert_row(found, experts, number) for experts, seen in found.experts.items() for number in range(len(seen))
     ]
@@ -227,7 +227,7 @@ def experts_table(found: RunResults) -> Table:
 
 
 def expert_row(found: RunResults, experts: str, number: int) -> tuple[str, ...]:
-    """A group's expert next to the joint model."""
+    """Row that compares a group's expert with the joint model."""
     group, joint = found.groups.with_limits[number].range, found.joint
     assert joint is not None  # the table is made only then
     seen, share = found.experts[experts][number], group.length / found.schedule.timesteps
@@ -244,7 +244,7 @@ def expert_row(found: RunResults, experts: str, number: int) -> tuple[str, ...]:
 
 
 def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
-    """A row a group that was pruned by a search.
+    """Table with one row per group that was pruned by a search.
 
     Args:
         searches: group → figures of its pruned network.
@@ -255,24 +255,28 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
 
 
 def requests_table(searches: Mapping[int, Mapping[str, Any]]) -> Table | None:
-    """A row a group whose search asked a language model; None where none did. Argument as above."""
+    """Table with one row per group whose search asked a language model; None: no search did.
+
+    Args:
+        searches: group → figures of its pruned network.
+    """
     asked = {group: found["language_model"] for group, found in searches.items() if found.get("language_model")}
     rows = [(str(group), str(one["requests"]), *map(known, asking_means(one))) for group, one in asked.items()]
     return Table("Requests to the language model", REQUEST_COLUMNS, rows, REQUESTS_NOTE) if rows else None
 
 
 def asking_means(asked: Mapping[str, Any]) -> list[float | None]:
-    """Means a round, in the order of the columns."""
+    """Means per round, in the order of the columns."""
     return [asked[f"{name}_a_round"] for name in ("seconds", "prompt_tokens", "completion_tokens", "usd")]
 
 
 def known(value: float | None) -> str:
-    """A number to three digits; unknown ones are a dash."""
+    """Format a number to three digits; an unknown number is a dash."""
     return "–" if value is None else plus_minus(value, None)
 
 
 def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """A search as text."""
+    """Row of a search as text."""
     fresh, control = found["fresh_loss"], found.get("control_fresh_loss")
     random = ("–", "–") if control is None else (f"{control:.3g}", percent(fresh / control - 1, sign=True))
     return str(group), str(found["candidates"]), f"{found['loss']:.3g}", f"{fresh:.3g}", *random

@@ -33,7 +33,7 @@ from unequal.report.heads import HeadWins, read_wins
 from unequal.report.memorizing import spread
 from unequal.timesteps.partition import Partition
 
-#: Beginning of the names of sets of experts; the base trained further for as many images; the model of three heads.
+#: Prefix of the names of sets of experts; the base trained further for as many images; the model of three heads.
 EXPERTS, JOINT, MIXED = "experts_", "longer", "mixed"
 #: `sampling.solver` → its name in text.
 SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
@@ -43,10 +43,10 @@ SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
 class Variant:
     """Scores and costs of a model or a set of experts.
 
-    FLOPs are multiply–accumulates. `fid_sd` and its like are standard deviations over sampling seeds; None: one seed.
-    Parameters are those of all networks together; `parameters_per_step`, those that a prediction takes in the mean.
-    `steps` are sampling steps of each expert, from the data end to the noise end; a single model takes all. `fid_half`
-    is the FID of the first half of the samples. None: not measured.
+    FLOPs are multiply–accumulates. `fid_sd` and similar fields are standard deviations over sampling seeds; None: one
+    seed. `parameters` counts all networks together, and `parameters_per_step` is the mean over predictions. `steps` are
+    the sampling steps of each expert, from the data end to the noise end; a single model takes all. `fid_half` is the
+    FID of the first half of the samples. None: not measured.
     """
 
     name: str
@@ -117,24 +117,24 @@ class Change:
 
     @property
     def own(self) -> bool:
-        """Whether it is the fine-tuned slot."""
+        """Whether the slot is the fine-tuned one."""
         return self.finetuned == self.slot
 
 
 def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Partition) -> list[Change]:
-    """The change of every slot's loss.
+    """Compute the change of every slot's loss.
 
     Args:
         finetuned: the fine-tuned slot, counted from 1.
         before, after: losses of the same draws, [T, n].
-        slots: of the T timesteps.
+        slots: partition of the T timesteps.
     """
     found = [relative_change(before[slot.slice], after[slot.slice]) for slot in slots]
     return [Change(finetuned, number, *change) for number, change in enumerate(found, 1)]
 
 
 class Seen(NamedTuple):
-    """Images of a model's own training, and of the base that it starts from, on all timesteps."""
+    """Numbers of images of a model's own training, and of the base that it starts from, on all timesteps."""
 
     own: int
     inherited: int
@@ -147,24 +147,24 @@ class RunResults:
     Attributes:
         losses: model → split → losses of all draws, [T, n].
         floor: optimal-denoiser losses on the training draws, [T, n], or [T, 0].
-        schedule: of all models.
-        slots: ranges that models were fine-tuned on.
-        groups: of timesteps, with their limits.
+        schedule: noise schedule of all models.
+        slots: ranges of timesteps on which models were fine-tuned.
+        groups: groups of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         searches: group → figures of its pruned model, for groups pruned by a search.
         experts: profiled set of experts → images of each expert.
         joint: images of the base trained further on all timesteps; None: not profiled.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
-        variants: scores and costs.
+        variants: variant → scores and costs.
         seed_fids: variant → FID at each sampling seed.
         errors: profiled model → its errors on held-out draws.
         replicas: endpoints of all trainings of each model, those of this run first.
-        trainings: name of a training → its curve; experts have a training a group.
-        references: the content of results/fid/reference.json.
-        progress: images that the base has seen → images sampled then from the same noise, uint8 [n, C, H, W].
-        wins: of the heads of `mixed`; None: it is neither profiled nor scored.
+        trainings: name of a training → its curve; experts have one training per group.
+        references: content of results/fid/reference.json.
+        progress: number of images that the base has seen → samples from the same noise, uint8 [n, C, H, W].
+        wins: wins of the heads of `mixed`; None: it is neither profiled nor scored.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
-        real: at most as many held-out images, evenly spread over them.
+        real: held-out images, at most as many as samples, evenly spread over the data.
         data, base: facts of the data set, and of the base's scores.
         trained: how the base was computed, as the end of a condition.
     """
@@ -204,7 +204,7 @@ class RunResults:
         ]
 
     def seconds(self, variant: str) -> float:
-        """Seconds of all trainings behind a variant, the base's included where they continue it."""
+        """Seconds of all trainings of a variant, including the base's if they continue it."""
         continued = variant != "base" and self.variants[variant].images_seen > self.own_images(variant)
         parts = [*trained_parts(variant, range(len(self.groups.groups))), *(["base"] if continued else [])]
         return sum(self.trainings[part].seconds for part in parts)
@@ -240,8 +240,8 @@ def read_results(
 ) -> RunResults:
     """Read the results of the stages before the report. Raises UserError where something is missing or damaged.
 
-    `find` returns the place of a path within the project. Models are profiled, variants scored, groups numbered;
-    recipes train the base further.
+    `find` returns the location of a path within the project. `models` are profiled, `variants` scored; `groups` are
+    numbers, and `recipes` train the base further.
     """
     profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
     samplers, metrics = find("artifacts/samplers"), find("results/metrics")
@@ -287,7 +287,7 @@ def read_results(
 def read_prunings(metrics: Path, groups: Sequence[int]) -> tuple[list[float], dict[int, dict[str, Any]]]:
     """Shares of the base's FLOPs of all pruned models, and group → figures of the search that made its model, if any.
 
-    Raises UserError: a file is missing or damaged.
+    Raises UserError where a file is missing or damaged.
     """
     files = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
     found = {group: read_figures(file, PruningFigures) for group, file in files.items()}
@@ -296,20 +296,20 @@ def read_prunings(metrics: Path, groups: Sequence[int]) -> tuple[list[float], di
 
 
 def trained_parts(variant: str, groups: Sequence[int]) -> list[str]:
-    """Names of a variant's own trainings: one for each group of experts, of which the merged model is the average."""
+    """Names of a variant's own trainings: one per group for experts, and for the merged model, which averages them."""
     if variant == "merged":
         variant = f"{EXPERTS}unpruned"
     return [f"{variant}_group_{group}" for group in groups] if variant.startswith(EXPERTS) else [variant]
 
 
 def read_seen(metrics: Path, model: str) -> Seen:
-    """Number of images of a model, from the figures of its training."""
+    """Read a model's numbers of images from the figures of its training."""
     figures = read_figures(metrics / f"train_{model}.json", SeenFigures)
     return Seen(figures["images_seen"], figures["inherited_images"])
 
 
 def trainings(seeds: Sequence[int]) -> str:
-    """The seeds, as a condition."""
+    """Format the seeds of trainings, as a condition."""
     if len(seeds) == 1:
         return f"{seeds[0]}, one training of each model"
     return f"{', '.join(map(str, seeds))}, {len(seeds)} trainings of each model; tables and pictures are of the first"
@@ -327,7 +327,7 @@ def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:
 
 
 def read_progress(folder: Path) -> dict[int, np.ndarray]:
-    """Images seen → the images [n, C, H, W] of the grid of samples after them, from a training's folder of grids.
+    """Read a training's grids of samples: number of images seen → samples at that point, [n, C, H, W].
 
     Raises UserError where a grid is missing or damaged.
     """
@@ -339,7 +339,7 @@ def read_progress(folder: Path) -> dict[int, np.ndarray]:
 
 
 def read_images(path: Path) -> np.ndarray:
-    """Images [n, C, H, W]. Raises UserError where the file is missing or damaged."""
+    """Read images [n, C, H, W]. Raises UserError where the file is missing or damaged."""
     try:
         images: np.ndarray = np.load(require(path), allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -352,12 +352,12 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
 
     Args:
         data: facts of the data set.
-        scores: figures of any scored variant; the conditions are equal for all.
+        scores: figures of any one scored variant, since conditions are equal for all.
     """
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
-    accuracy = scores.get("extractor_accuracy")  # of a network trained here alone
+    accuracy = scores.get("extractor_accuracy")  # only for an extractor trained in the run
     tested = "rotations, learned without labels, of " if scores["extractor"].startswith("rotations") else ""
     accurate = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % of {tested}held-out images"
     return {
@@ -372,7 +372,7 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
 
 
 def sampling_condition(sampling: Mapping[str, Any]) -> str:
-    """Settings of sampling, in a line."""
+    """Describe the settings of sampling in a line."""
     listed = not isinstance(sampling["steps"], int)
     steps = f"{len(sampling['steps'])} listed steps" if listed else f"{sampling['steps']} steps"
     spacing = "" if listed else f", {sampling['spacing']} spacing"
@@ -383,7 +383,7 @@ def sampling_condition(sampling: Mapping[str, Any]) -> str:
 
 
 def data_condition(data: Mapping[str, Any]) -> str:
-    """The data set, in a line."""
+    """Describe the data set in a line."""
     n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
     size = "×".join(map(str, reversed(data["shape"])))
     copies = data.get("copies", {}).get("holdout")  # a record of an earlier commit has none

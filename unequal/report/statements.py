@@ -1,4 +1,4 @@
-"""Sentences that a report makes of measured differences, with their numbers.
+"""Sentences of a report on measured differences, with their numbers.
 
 The unit of evidence is a training. A run that trains each model once reports what it measured and how precisely, and
 never which method is better. With replicas, verdicts follow from the trainings.
@@ -14,13 +14,13 @@ from unequal.statistics.verdicts import BETTER, WORSE
 
 
 class Difference(NamedTuple):
-    """ln(a/b) of one endpoint of two models, and half of its 95 % interval; None: unknown.
+    """Difference ln(a/b) of one endpoint of two models, and half the width of its 95 % interval; None: unknown.
 
-    One run repeats sampling seeds or draws of images and noise, never trainings: the interval is then the measurement's
-    alone, and there is no verdict. Where trainings were repeated, the interval is over them.
+    A single run repeats sampling seeds or draws of images and noise, but not trainings. Its interval covers measurement
+    only, and there is no verdict. With repeated trainings, the interval covers retraining.
 
     Attributes:
-        verdict: by the trainings (`unequal.statistics.verdicts`); None: each model was trained once.
+        verdict: verdict of the trainings (`unequal.statistics.verdicts`); None: each model was trained once.
     """
 
     log_ratio: float
@@ -29,28 +29,28 @@ class Difference(NamedTuple):
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the interval leaves out zero, or the verdict names a difference."""
+        """Whether the interval excludes zero, or the verdict names a difference."""
         if self.verdict is not None:
             return self.verdict in (BETTER, WORSE)
         return self.resolution is not None and abs(self.log_ratio) > self.resolution
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends, as logarithms; None: unknown."""
+        """Ends of the interval, as logarithms; None: unknown."""
         return None if self.resolution is None else (self.log_ratio - self.resolution, self.log_ratio + self.resolution)
 
     def percents(self) -> dict[str, float]:
-        """The relative difference and its interval, in percent."""
+        """Relative difference and its interval, in percent."""
         ends = {} if self.interval is None else dict(zip(("low", "high"), self.interval, strict=True))
         return {name: 100 * math.expm1(value) for name, value in ({"change": self.log_ratio} | ends).items()}
 
     def short(self) -> str:
-        """The change and its interval alone: `−23.2 % (−27.9 to −18.1)`."""
+        """Text of the change and its interval alone: `−23.2 % (−27.9 to −18.1)`."""
         change, *ends = map(signed, self.percents().values())
         return f"{change} % ({' to '.join(ends)})" if ends else f"{change} %"
 
     def text(self) -> str:
-        """The change and its interval, after the verdict if there is one: `−23.2 % (−27.9 to −18.1 %)`."""
+        """Text of the change and its interval, after the verdict if there is one: `−23.2 % (−27.9 to −18.1 %)`."""
         change, *ends = map(signed, self.percents().values())
         if self.verdict is not None:
             return f"{self.verdict}, {change} % ({' to '.join(ends)} %)"
@@ -65,8 +65,8 @@ class Statement:
     Attributes:
         key: short name, under which the numbers are stored.
         text: the sentence, without its subject.
-        figures: its numbers, name → value.
-        subject: its beginning, printed in bold; empty: the text is whole.
+        figures: numbers of the sentence, name → value.
+        subject: beginning of the sentence, printed in bold; empty: `text` is the whole sentence.
     """
 
     key: str
@@ -76,7 +76,7 @@ class Statement:
 
 
 class Section(NamedTuple):
-    """Statements below a heading; the lead holds for all of them."""
+    """Statements below a heading; the lead applies to all of them."""
 
     heading: str
     lead: str
@@ -84,7 +84,7 @@ class Section(NamedTuple):
 
 
 def findings_document(sections: Sequence[Section]) -> dict[str, Any]:
-    """Sections as JSON: all numbers at the top level, where engines compare metrics, then the sentences."""
+    """Convert sections to JSON: all numbers at the top level, where engines compare metrics, then the sentences."""
     numbers = {
         f"{one.key}_{name}": value
         for section in sections

@@ -1,4 +1,4 @@
-"""The end of a run in a few lines: which model to take, its FID and cost, and what to do next."""
+"""Summary of a run in a few lines: the recommended model, its FID and cost, and the next commands."""
 
 import shlex
 import sys
@@ -26,14 +26,14 @@ def print_summary(found: RunResults, best: Recommendation, place: Path) -> None:
 
 
 def commands(model: str, place: Path) -> list[str]:
-    """List the next commands for a model, from the checkout that a run's folder lies in."""
+    """List the next commands for a model, to run in the checkout that contains the run's folder."""
     enter = [] if place == Path() else [f"cd {shlex.quote(str(place))}"]
     target = f"my-{model.replace('_', '-')}"
     return [*enter, f"unequal sample {model} --count 64 --grid", f"unequal export {model} {target}"]
 
 
 def summary(found: RunResults, best: Recommendation, wall: float | None, place: Path = Path()) -> Iterator[str]:
-    """Yield the lines; `wall` is the time in seconds since the engine was started, None: unknown."""
+    """Yield the lines of the summary; `wall` is the time in seconds since the engine started, None: unknown."""
     chosen, control = found.variants[best.model], found.variants[control_of(found)]
     real = found.references["real_against_real"]["fid"]
     training = sum(one.seconds for one in found.trainings.values())
@@ -50,7 +50,7 @@ def summary(found: RunResults, best: Recommendation, wall: float | None, place: 
 
 
 def engine_seconds() -> float | None:
-    """Seconds since the engine was started that runs this stage; None where another machine does."""
+    """Seconds since the start of the engine that runs this stage; None where it runs on another machine."""
     for process in psutil.Process().parents():
         try:
             words = [word.rpartition("/")[2] for word in process.cmdline()[:3]]

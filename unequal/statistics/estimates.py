@@ -1,7 +1,7 @@
-"""Arms compared in complete blocks: differences between arms, and how well they are known.
+"""Comparison of variants in complete blocks: differences between variants, and their errors.
 
-The unit is a training. An arm is a way of training, a block what its trainings share (a base, or a seed), and
-y_ab = arm_a + block_b + e the logarithm of an endpoint, so that a difference of 0.01 is one per cent.
+The unit is a training. A variant is a way of training; the trainings of a block share a base or a seed. The model is
+y_ab = variant_a + block_b + e_ab, the logarithm of an endpoint, so that a difference of 0.01 is one per cent.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from unequal.errors import UserError
 
 
 class Estimate(NamedTuple):
-    """A difference between two arms in ln(endpoint), with its standard error and degrees of freedom."""
+    """A difference between two variants in ln(endpoint), with its standard error and degrees of freedom."""
 
     difference: float
     error: float
@@ -23,11 +23,11 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockModel:
-    """ln(endpoint) of every arm in every block.
+    """ln(endpoint) of every variant in every block.
 
     Args:
-        arms: A names.
-        values: [A, B], finite; A and B at least 2.
+        arms: A names of variants.
+        values: ln(endpoint), [A, B], finite; A and B are at least 2.
     """
 
     arms: tuple[str, ...]
@@ -39,42 +39,42 @@ class BlockModel:
 
     @property
     def freedom(self) -> int:
-        """ν = (A − 1)(B − 1)."""
+        """Degrees of freedom ν = (A − 1)(B − 1)."""
         return (len(self.arms) - 1) * (self.blocks - 1)
 
     @property
     def pooled_variance(self) -> float:
-        """s² = Σe²/ν: the variance of a training, if it is the same in all arms."""
+        """Variance of a training, s² = Σe²/ν, if it is equal in all variants."""
         return float(pooled_variance(self.values))
 
     @property
     def deviations(self) -> np.ndarray:
-        """Standard deviation of each arm's trainings within blocks, [A]; 0 where the others explain all of it."""
+        """Standard deviation of each variant's trainings within blocks, [A]; 0 where the variance is negative."""
         return np.sqrt(own_variances(self.values).clip(min=0))
 
     def contrast(self, arm: str, control: str) -> Estimate:
-        """Mean of ln(endpoint) of an arm less that of a control, over the blocks; see `contrast`."""
+        """Mean over blocks of ln(endpoint) of a variant less that of its control; see the function `contrast`."""
         difference, error = contrast(self.values, self.arms.index(arm), self.arms.index(control))
         return Estimate(float(difference), float(error), self.freedom)
 
 
 def residuals(values: np.ndarray) -> np.ndarray:
-    """e_ab = y_ab less the means of its arm and of its block, [..., A, B], of one study or of many at once."""
+    """Residuals e_ab after removing the means of variants and blocks, [..., A, B], of one study or of many at once."""
     arms, blocks = values.mean(-1, keepdims=True), values.mean(-2, keepdims=True)
     return values - arms - blocks + values.mean((-2, -1), keepdims=True)
 
 
 def pooled_variance(values: np.ndarray) -> np.ndarray:
-    """s² = Σe²/ν, [...], of values [..., A, B]."""
+    """Pooled variance s² = Σe²/ν, [...], of values [..., A, B]."""
     arms, blocks = values.shape[-2:]
     return np.asarray((residuals(values) ** 2).sum((-2, -1)) / ((arms - 1) * (blocks - 1)))
 
 
 def own_variances(values: np.ndarray) -> np.ndarray:
-    """Variance of each arm's trainings within blocks, [..., A], of values [..., A, B]; it may be below 0.
+    """Variance of each variant's trainings within blocks, [..., A], of values [..., A, B]; it may be negative.
 
-    E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
-    mirror images and cannot be distinguished: both have the pooled one.
+    The estimate solves E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A² for σ_a². The residuals of two variants differ in
+    sign alone and do not distinguish them: both then get the pooled variance.
     """
     arms, blocks = values.shape[-2:]
     if arms == 2:
@@ -85,11 +85,12 @@ def own_variances(values: np.ndarray) -> np.ndarray:
 
 
 def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean difference of two arms over the blocks, and its standard error, both [...], of values [..., A, B].
+    """Mean difference of two variants over the blocks, and its standard error, both [...], of values [..., A, B].
 
-    The squared error is (σ²_arm + σ²_control)/B, or s²_d/B of the pair's own differences where that is larger.
-    With the pooled variance alone, a control that scatters twice as much as the others would make 13 of 100
-    families of comparisons claim an effect that is not there.
+    The squared error is (σ²_arm + σ²_control)/B, or s²_d/B of the pair's own differences if that is larger. Each σ² is
+    the variant's own variance, or the pooled one if that is larger. With the pooled variance alone, a control that
+    scatters twice as much as the others would make 13 of 100 families of comparisons claim an effect where there is
+    none.
     """
     differences = values[..., arm, :] - values[..., control, :]
     own = differences.var(-1, ddof=1)
@@ -99,12 +100,12 @@ def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
-    """Mean of the first ln(endpoints) less that of the second, for arms that share no variance and no blocks.
+    """Mean of the first ln(endpoints) less that of the second, for variants that share neither variance nor blocks.
 
-    Welch's error, with his degrees of freedom rounded down.
+    The standard error is Welch's, with his degrees of freedom rounded down.
 
     Raises:
-        UserError: trainings that differ on neither side.
+        UserError: the trainings of neither variant differ among themselves.
     """
     parts = np.array([np.var(side, ddof=1) / len(side) for side in (first, second)])
     if not parts.any():

@@ -9,18 +9,18 @@ from scipy.special import stdtr, stdtrit
 from unequal.statistics.estimates import Estimate
 
 NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable", "the same", "better", "worse", "undecided"
-#: A family of comparisons claims something that is not there in at most so large a share of studies.
+#: Largest share of studies in which a family of comparisons makes a false claim.
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on one planned comparison; endpoints are such that less is better.
+    """Verdict on one planned comparison, by an endpoint of which lower is better.
 
     Attributes:
         word: `not testable`, `the same` (within δ), `better`, `worse` or `undecided`.
         change: relative difference of the endpoint, e^d − 1.
-        low, high: its 95 % interval, for this comparison alone.
+        low, high: 95 % interval of `change`, for this comparison alone.
         p_difference: Holm's p for "they differ".
         p_same: Holm's p for "they differ by less than δ".
     """
@@ -38,16 +38,22 @@ def judge(
 ) -> list[Verdict]:
     """Judge all planned comparisons of a study together.
 
-    Verdicts are tried in this order: *not testable* where the study cannot detect the needed effect and the
-    difference is smaller than what it detects; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better*
-    or *worse* where d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons.
+    Verdicts are tried in this order:
+
+    - *not testable*: the study cannot detect the needed effect, and the difference is smaller than what it detects;
+    - *the same*: both one-sided tests reject |d| ≥ δ;
+    - *better* or *worse*: the test rejects d = 0;
+    - *undecided*: otherwise.
+
+    Each kind of test has Holm's correction over all comparisons.
 
     Args:
-        estimates: one a planned comparison, arm less control, in ln(endpoint).
-        delta: δ above 0, in ln(endpoint), settled before the study ran.
-        visible: the smallest effect that the study shows of each of them in four of five cases, by the scatter that
-            its plan names, in ln(endpoint); none: every difference is judged.
-        needed: the effect that has to be visible, or a smaller one than is visible is not judged; None: δ.
+        estimates: differences in ln(endpoint), variant less control, one per planned comparison.
+        delta: δ above 0, in ln(endpoint), set before the study runs.
+        visible: for each comparison, the smallest effect in ln(endpoint) that the study detects in four of five cases;
+            empty: every difference is judged.
+        needed: the effect in ln(endpoint) that must be detectable, or smaller differences than `visible` are not
+            judged; None: δ.
     """
     different = holm([two_sided(one) for one in estimates])
     same = holm([equivalence(one, delta) for one in estimates])
@@ -59,12 +65,12 @@ def judge(
 
 
 def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str:
-    """The verdict, if the study can detect the needed effect or at least a difference as large as this one."""
+    """Withhold a verdict where the study can detect neither the needed effect nor a difference as large as this one."""
     return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
 
 
 def word(estimate: Estimate, p_difference: float, p_same: float, level: float = LEVEL) -> str:
-    """The verdict of the tests on one comparison."""
+    """Verdict of the tests on one comparison."""
     if p_same < level:
         return SAME
     if p_difference < level:
@@ -73,33 +79,33 @@ def word(estimate: Estimate, p_difference: float, p_same: float, level: float = 
 
 
 def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Verdict:
-    """A comparison's verdict with its figures."""
+    """Combine a comparison's verdict with its figures."""
     return Verdict(word, float(np.expm1(estimate.difference)), *interval(estimate), p_difference, p_same)
 
 
 def interval(estimate: Estimate) -> tuple[float, float]:
-    """The 95 % interval of the endpoint's relative difference, for one comparison alone."""
+    """95 % interval of the endpoint's relative difference, for one comparison alone."""
     half = float(stdtrit(estimate.freedom, 1 - LEVEL / 2)) * estimate.error
     low, high = np.expm1([estimate.difference - half, estimate.difference + half]).tolist()
     return low, high
 
 
 def two_sided(estimate: Estimate) -> float:
-    """p of a difference at least so large, where there is none."""
+    """Two-sided p of a difference at least this large if the true difference is zero."""
     if estimate.error == 0:
         return 0.0 if estimate.difference else 1.0
     return 2 * float(stdtr(estimate.freedom, -abs(estimate.difference) / estimate.error))
 
 
 def equivalence(estimate: Estimate, delta: float) -> float:
-    """The larger p of the two one-sided tests against d ≤ −δ and d ≥ δ."""
+    """Larger p of the two one-sided tests against d ≤ −δ and d ≥ δ."""
     if estimate.error == 0:
         return 0.0 if abs(estimate.difference) < delta else 1.0
     return float(stdtr(estimate.freedom, (abs(estimate.difference) - delta) / estimate.error))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: the smallest times m, the next times m − 1 …, never falling, at most 1."""
+    """Holm's adjusted p-values: the smallest times m, the next times m − 1, and so on, nondecreasing, at most 1."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)
     adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)

@@ -1,1 +1,1 @@
-"""Stages: one thin program each, started by dvc.yaml, in terms of the library and of this folder."""
+"""Stages of a comparison: thin programs that dvc.yaml starts and that call the library."""

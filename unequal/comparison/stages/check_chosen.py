@@ -1,4 +1,4 @@
-"""Gate of the blocks: every arm has been given its try by the pilot, which itself does not wait for it."""
+"""Gate of the blocks: every variant has a chosen try. The pilot, which informs the choice, does not wait for it."""
 
 from unequal.comparison.settings import Arms, Pilot, choice
 from unequal.errors import UserError
@@ -23,7 +23,7 @@ def main(run: Run, settings: Settings) -> None:
             f"pilot.chosen: no try is named for {', '.join(missing)}; run the pilot, then name one of each: "
             f"{', '.join(pilot.tries)}"
         )
-    # The same content at each pass: trainings wait for the gate, but do not go stale with it.
+    # The content never changes, so that trainings wait for the gate but do not go stale with it.
     write_json(run.output("artifacts/tries_chosen.json"), {"pilot.chosen": "every arm"})
 
 

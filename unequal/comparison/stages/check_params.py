@@ -1,4 +1,4 @@
-"""Gate of a comparison: params.yaml as a whole is sound, before anything runs."""
+"""Gate of a comparison: check params.yaml as a whole before anything runs."""
 
 from unequal.comparison.params import ComparisonParams
 from unequal.data.labels import check_images, check_labels

@@ -1,4 +1,4 @@
-"""Train the arm that came first and its control once more within a fresh block, and measure both."""
+"""Train the best variant and its control again within a fresh block, and measure both."""
 
 from typing import Any
 

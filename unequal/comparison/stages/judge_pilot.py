@@ -1,4 +1,4 @@
-"""Say what the comparison can detect and how long it will take, by its pilot."""
+"""Estimate from the pilot what the comparison can detect and how long it takes."""
 
 from unequal.comparison.pilot import pilot_document
 from unequal.comparison.pilot_results import read_arms, read_bases
@@ -22,7 +22,7 @@ def main(run: Run, settings: Settings) -> None:
     bases = read_bases(folder, pilot) if comparison.arms.bases else []
     arms = read_arms(folder, pilot)
     if (speed := comparison.speed) is not None:
-        # Any training of the block will do: what it adds to all others is the block's share.
+        # Any training of the block serves as baseline: it shifts all others equally, which is an effect of the block.
         references = [next(iter(block.values())) for block in arms[speed.baseline]]
         for endpoint in speed.by:
             pairs = {arm: zip(own, references, strict=True) for arm, own in arms.items()}

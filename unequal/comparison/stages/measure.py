@@ -1,4 +1,4 @@
-"""Measure the endpoints of a training, an arm's or a base's, and of its snapshots by half of the samples."""
+"""Measure the endpoints of a variant's or a base's training, and of its snapshots with half of the samples."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from unequal.files import read_json
 from unequal.models.folder import RECORD, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 
-#: Costs that a training's own figures hold and its models do not.
+#: Costs that a training's figures record and its models do not.
 OWN_COSTS = ("search_flops", "measuring_flops", "pruning_seconds", "training_seconds")
 
 

@@ -1,4 +1,4 @@
-"""Name the arm that came first, and its control, with the settings that they were trained by."""
+"""Name the best variant and its control, with the settings that they were trained with."""
 
 from unequal.comparison.confirmation import named_first
 from unequal.comparison.params import ComparisonParams
@@ -8,7 +8,7 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """None of its own: the stage reads the whole file as a dependency."""
+    """No keys: the stage reads the whole file as a dependency."""
 
 
 @stage(Settings)

@@ -1,4 +1,4 @@
-"""Train the base of a block of the pilot, for a share of the images, and measure it at half of them and at all."""
+"""Train the base of a block of the pilot for a share of the images, and measure it at half of them and at the end."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import shortened

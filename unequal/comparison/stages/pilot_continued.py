@@ -1,4 +1,4 @@
-"""Carry an arm's plan out on the base of a block of the pilot, once for each try."""
+"""Carry a variant's plan out on the base of a block of the pilot, once for each try."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import Try

@@ -1,4 +1,4 @@
-"""Train the fresh weights of a block of the pilot by an arm's recipe, once for each try."""
+"""Train the fresh weights of a block of the pilot by a variant's recipe, once for each try."""
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.settings import Try

@@ -1,4 +1,4 @@
-"""Show every arm next to its control, with verdicts, from the figures of the trainings alone, on one page."""
+"""Write a page that shows every variant next to its control, with verdicts, from the trainings' figures alone."""
 
 from unequal.comparison.report import ReportSettings, write_report
 from unequal.pipeline.stage import Run, stage

@@ -1,4 +1,4 @@
-"""Carry an arm's plan out on the base of a block."""
+"""Carry a variant's plan out on the base of a block."""
 
 from unequal.comparison.settings import arm_seed, shortened_plan
 from unequal.comparison.training import ChosenSettings, train_plan

@@ -1,4 +1,4 @@
-"""Train the fresh weights of a block by an arm's recipe."""
+"""Train the fresh weights of a block by a variant's recipe."""
 
 from unequal.comparison.settings import shortened
 from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of, learned_weighting

@@ -1,4 +1,4 @@
-"""Train the fresh weights of a block by the recipe of an arm with three heads, and store how the heads fared."""
+"""Train the fresh weights of a block by a recipe with three heads, and store how often each head wins."""
 
 from unequal.comparison.settings import shortened
 from unequal.comparison.training import Block, ChosenSettings, FreshSettings, costs_of

@@ -1,1 +1,1 @@
-"""Stages of a race, thin programs each."""
+"""Stages of a race: thin programs that call the library."""

@@ -1,4 +1,4 @@
-"""Gate: the params.yaml of a race as a whole is sound, before anything runs."""
+"""Gate of a race: check params.yaml as a whole before anything runs."""
 
 from unequal.data.labels import check_images, check_labels
 from unequal.pipeline.gate import Gate

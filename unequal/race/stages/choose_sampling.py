@@ -1,4 +1,4 @@
-"""Choose the way of sampling by the models of winner and control from whole trainings; nothing is trained for it."""
+"""Choose the way of sampling with the models of winner and control from whole trainings, without further training."""
 
 import math
 from statistics import fmean

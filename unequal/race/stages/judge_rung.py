@@ -1,4 +1,4 @@
-"""Judge a rung: who stands where, and a note for each candidate that goes on."""
+"""Judge a rung: write the standing, and a note for each candidate that goes on."""
 
 import math
 from pathlib import Path

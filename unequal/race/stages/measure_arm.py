@@ -1,4 +1,4 @@
-"""Score a training of a race by FID, in fresh blocks also by the way of sampling that was chosen."""
+"""Score a training of a race by FID; in fresh blocks, also by the chosen way of sampling."""
 
 import time
 

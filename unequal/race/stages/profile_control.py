@@ -1,4 +1,4 @@
-"""Slots of equal loss, by a training of the control."""
+"""Measure slots of equal loss on a training of the control."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page of a race, its findings, and the recipe to paste."""
+"""Write the page of a race, its findings, and the recipe to paste."""
 
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json

@@ -1,4 +1,7 @@
-"""Train an arm at a rate from the weights and draws of a block, for a share of the images; a collapse is an outcome."""
+"""Train a variant at a learning rate with a block's weights and draws, for a share of the images.
+
+A collapse is an outcome, not an error.
+"""
 
 from unequal.comparison.training import costs_of
 from unequal.data.prepared import PreparedData

@@ -1,4 +1,4 @@
-"""Train an arm of experts at a rate: a base from the weights of a block, and a model for each group of timesteps."""
+"""Train a variant of experts at a learning rate: a base from a block's weights, and a model per group of timesteps."""
 
 from typing import Any
 
