@@ -118,6 +118,11 @@ def other_setting() -> None:
     write_params(seed=2)
 
 
+def other_declared_setting() -> None:
+    """One that the stage declares, and its program does not read."""
+    Path("params.yaml").write_text(Path("params.yaml").read_text().replace("[red, blue]", "[red, green]"))
+
+
 def other_input() -> None:
     Path("input.txt").write_text("other")
 
@@ -164,7 +169,10 @@ def no_gate() -> None:
     Path("gate.json").unlink()
 
 
-@pytest.mark.parametrize("change", [other_setting, other_input, other_code, other_output, lost_output, no_gate])
+@pytest.mark.parametrize(
+    "change",
+    [other_setting, other_declared_setting, other_input, other_code, other_output, lost_output, no_gate],
+)
 def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change):
     before = Path("dvc.lock").read_text()
     draw()
@@ -173,6 +181,14 @@ def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change):
     assert Path("dvc.lock").read_text() == before
     assert "draw" in stale()
     assert len(list(finished_runs())) == 1
+
+
+def test_a_run_is_recorded_though_settings_of_other_stages_were_edited_meanwhile():
+    write_params(seed=2)
+    draw()
+    Path("params.yaml").write_text(Path("params.yaml").read_text() + "recipes: {another: {images: 1}}\n")
+    assert record_finished(GRAPH) == ["draw"]
+    assert "draw" not in stale_stages([one for one in stages_of(GRAPH) if one.name == "draw"], lambda _: ())
 
 
 def test_a_recording_that_must_wait_is_reported_in_one_line(capsys):

@@ -70,7 +70,7 @@ class Finished(BaseModel):
         instance: name of the stage and its options.
         folder: where it ran.
         engine: the run of the engine that started it, None: a person.
-        params: content hash of params.yaml when it was read.
+        params: content of params.yaml when it was read.
         inputs: path, from that folder → content hash.
         code: fingerprint of the program.
         outputs: path, from that folder → content hash.
@@ -84,7 +84,7 @@ class Finished(BaseModel):
     instance: str
     folder: str
     engine: str | None
-    params: str
+    params: dict[str, Any]
     inputs: dict[str, str]
     code: Fingerprint
     outputs: dict[Inside, str]
@@ -212,12 +212,12 @@ class Conditions(NamedTuple):
     """Conditions that shape the results of a run, next to its options.
 
     Attributes:
-        params: content hash of params.yaml when it was read.
+        params: content of params.yaml when it was read.
         inputs: path → content hash.
         code: fingerprint of the program.
     """
 
-    params: str
+    params: Mapping[str, Any]
     inputs: Mapping[str, str]
     code: Fingerprint
 

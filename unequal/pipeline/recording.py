@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unequal.errors import UserError, say
-from unequal.files import content_hash, json_or_none
+from unequal.files import content_hash, json_or_none, settings_hash
 from unequal.pipeline.attempt import Finished, clear_finished, finished_runs
 from unequal.pipeline.fingerprint import CODE
 from unequal.settings.strict import PARAMS, read_yaml
@@ -93,8 +93,9 @@ def is_changed(stage: "Stage") -> bool:
 def record_finished(graph: Path) -> list[str]:
     """Record in DVC what stages have finished here, and return their names.
 
-    A run is recorded if its outputs are in place and its settings, inputs and code are those of now, and if all that
-    its stage depends on is there. Any other stays unrecorded, so that both engines run the stage again.
+    A run is recorded if its outputs are in place, if the settings that its stage declares, its inputs and its code are
+    those of now, and if all that its stage depends on is there. Any other stays unrecorded, so that both engines run the
+    stage again.
 
     Raises:
         UserError: another process holds DVC's lock.
@@ -105,7 +106,12 @@ def record_finished(graph: Path) -> list[str]:
         return []  # before the graph is read, which takes seconds where it is large
     by_outputs = {frozenset(out.def_path for out in stage.outs): stage for stage in stages_of(graph)}
     stages = {work: by_outputs.get(frozenset(run.outputs)) for work, run in runs.items()}
-    found = {work: stage for work, stage in stages.items() if stage and all(dep.exists for dep in stage.deps)}
+    document = read_yaml(PARAMS)
+    found = {
+        work: stage
+        for work, stage in stages.items()
+        if stage and all(dep.exists for dep in stage.deps) and same_settings(stage, runs[work].params, document)
+    }
     if not found:
         return []
     try:
@@ -115,6 +121,20 @@ def record_finished(graph: Path) -> list[str]:
     for work in found:
         clear_finished(work)
     return sorted(stage.name for stage in found.values())
+
+
+def same_settings(stage: "Stage", before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Say whether the settings that a stage declares are equal in two contents of params.yaml.
+
+    Other settings may be edited while an engine runs.
+    """
+    from dvc.dependency.param import ParamsDependency
+
+    own = [dep for dep in stage.deps if dep.def_path == str(PARAMS)]
+    if not all(isinstance(dep, ParamsDependency) and dep.params for dep in own):
+        return settings_hash(before) == settings_hash(now)  # it reads the whole file
+    keys = [key for dep in own for key in dep.params]
+    return all(settings_hash(value_at(before, key)) == settings_hash(value_at(now, key)) for key in keys)
 
 
 def record_or_report(graph: Path) -> None:
@@ -129,7 +149,7 @@ def current_runs() -> Iterator[tuple[Path, Finished]]:
     """Yield the work directories of finished runs of this folder, with their notes, whose conditions still hold."""
     hashed = cache(lambda path: content_hash(Path(path)) if Path(path).exists() else None)
     for work, run in finished_runs():
-        contents = run.outputs | run.inputs | {str(PARAMS): run.params}
+        contents = run.outputs | run.inputs
         if run.folder != str(Path.cwd()) or json_or_none(CODE / f"{run.stage}.json") != run.code:
             continue
         if all(hashed(path) == known for path, known in contents.items()):

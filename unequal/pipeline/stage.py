@@ -27,7 +27,6 @@ from unequal import processes
 from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError, say
 from unequal.files import (
-    content_hash,
     require,
     settings_hash,
     write_json,
@@ -81,7 +80,7 @@ class Run:
         options: Mapping[str, str | int],
         runtime: Runtime,
         code: Fingerprint,
-        params: str,
+        params: Mapping[str, Any],
     ) -> None:
         self.name = name
         self.code = code
@@ -305,7 +304,7 @@ class StageCommand(click.Command):
         """Execute the stage; a failure ends the process with a status."""
         with imports_frozen(), errors_reported(self.stage_name):
             runtime = RuntimeSettings.read(PARAMS).runtime
-            params = content_hash(PARAMS)
+            params = read_yaml(PARAMS)
             settings = self.settings.read(PARAMS, **options)
             # Held until the process ends; processes of a launched stage see what their launcher holds.
             self.gpus = lease(runtime.processes or 1 if self.shared else 1) if processes.folder() is None else []
