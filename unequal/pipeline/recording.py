@@ -94,8 +94,8 @@ def record_finished(graph: Path) -> list[str]:
     """Record in DVC what stages have finished here, and return their names.
 
     A run is recorded if its outputs are in place, if the settings that its stage declares, its inputs and its code are
-    those of now, and if all that its stage depends on is there. Any other stays unrecorded, so that both engines run the
-    stage again.
+    those of now, and if all that its stage depends on is there. Any other stays unrecorded: both engines run the stage
+    again.
 
     Raises:
         UserError: another process holds DVC's lock.
