@@ -32,7 +32,7 @@ def test_the_table_says_what_was_measured_and_all_that_is_suggested(schedule, tm
     for part in ("10 slots", "logit_normal", "Min-SNR's γ", "Boundary", "sampling steps"):
         assert part in said
     assert said.count("  Why: ") == said.count("  But: ") == 5
-    assert max(map(len, said.splitlines())) <= 132
+    assert max(map(len, said.splitlines())) <= 130
 
 
 @both

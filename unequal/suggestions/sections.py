@@ -115,7 +115,7 @@ def rendered(near: Nearest, shift: float, between: Callable[[str], str]) -> str:
     if shift == 1:
         return listed
     after = {"mean": lambda mean: mean + math.log(shift), "shift": lambda own: own * shift}
-    shifted = [f"; {name} {after[name](value):.3g} after it" for name, value in near.arguments.items() if name in after]
+    shifted = [f"; {name} {after[name](value):.3g} after" for name, value in near.arguments.items() if name in after]
     return f"{listed} before the shift of {shift:.3g}{''.join(shifted)}"
 
 
