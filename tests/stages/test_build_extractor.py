@@ -122,7 +122,7 @@ BAD: dict[str, Bad] = {
     "a config of no JSON": Bad(lambda: CONFIG.write_text("{"), "network: config.json names no model_type; allowed:"),
     "patches that do not fit": Bad(other(patch_size=15, image_size=30), "network: patch_size: 15; allowed: a number"),
     "other features": Bad(set_to(features=1024), "extractor.features: 1024; network has 32, its hidden_size"),
-    "no weights in the settings": Bad(set_to(weights=None), "extractor: weights: null; dinov2 needs a folder with con"),
+    "no weights in the settings": Bad(set_to(weights=None), "extractor.weights: null; dinov2 needs a folder with con"),
 }
 
 
