@@ -1,6 +1,7 @@
 """Random numbers that are functions of their keys."""
 
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from unequal import randomness
 from unequal.randomness import (
     Stream,
     noise_of,
     numpy_generator,
+    permutation,
     philox,
     philox_kernel,
     random_words,
@@ -89,7 +92,7 @@ def test_noise_is_the_same_bytes_however_a_batch_is_cut(cuts, shape):
     parts = [noise_of(shape, ids[a:b], 1, Stream.NOISE, 2) for a, b in pairwise(edges)]
     assert torch.equal(torch.cat(parts), noise_of(shape, ids, 1, Stream.NOISE, 2))
     coins = [uniform_of(ids[a:b], 1, Stream.FLIPS, 2) for a, b in pairwise(edges)]
-    assert torch.equal(torch.cat(coins), uniform_of(ids, 1, Stream.FLIPS, 2))
+    assert torch.equal(torch.cat(coins, dim=1), uniform_of(ids, 1, Stream.FLIPS, 2))
 
 
 def test_large_draws_are_made_in_parts(monkeypatch):
@@ -124,12 +127,20 @@ def test_noise_is_standard_normal_and_independent():
 
 
 def test_uniform_draws_are_uniform():
-    draws = uniform_of(range(64_000), 0, Stream.FLIPS, 0).numpy()
+    draws = uniform_of(range(16_000), 0, Stream.FLIPS, 0).numpy()
     assert draws.min() >= 0
     assert draws.max() < 1
     counts = np.histogram(draws, 64, (0, 1))[0]
     # χ² of 63 degrees of freedom, with a standard deviation of √126.
     assert float(((counts - 1000) ** 2 / 1000).sum()) == pytest.approx(63, abs=4 * 126**0.5)
+
+
+@pytest.mark.parametrize("window", [1, 4, 7])
+def test_all_orders_are_equally_likely_where_no_neighbours_are_kept_together(window):
+    counts = Counter(tuple(permutation(4, window, seed).tolist()) for seed in range(4800))
+    assert all(sorted(order) == [0, 1, 2, 3] for order in counts)
+    assert len(counts) == 24
+    assert stats.chisquare([*counts.values()]).pvalue > 1e-3
 
 
 @pytest.mark.gpu
