@@ -82,10 +82,6 @@ class Instance:
     outs: frozenset[str]
 
     @property
-    def id(self) -> str:
-        return str(self.folder / self.name)
-
-    @property
     def source(self) -> Path:
         return Path(*self.program.split(".")).with_suffix(".py")
 
@@ -95,25 +91,21 @@ class Instance:
 
 
 @cache
-def instances() -> list[Instance]:
-    """All stage instances but `code`."""
+def instances(folder: Path) -> list[Instance]:
+    """All stage instances of a folder's graph but `code`."""
     # Records of earlier runs are several times as long as the graph, and nothing of them is asked for.
     with patch.object(Lockfile, "load", return_value={}):
-        return [one for folder in FOLDERS for one in instances_of(folder)]
-
-
-def instances_of(folder: Path) -> list[Instance]:
-    stages = Repo(str(laid(folder))).stage.load_all(str(laid(folder) / "dvc.yaml"))
+        stages = Repo(str(laid(folder))).stage.load_all(str(laid(folder) / "dvc.yaml"))
     programs = [stage for stage in stages if stage.name != "code"]
     return [instance_of(folder, stage) for stage in sorted(programs, key=lambda stage: stage.addressing)]
 
 
-def telling_instances() -> list[Instance]:
+def telling_instances(folder: Path) -> list[Instance]:
     """The first and the last instance of every stage: what lies between differs by its options alone."""
-    by_stage: dict[tuple[Path, str], list[Instance]] = {}
-    for instance in instances():
-        by_stage.setdefault((instance.folder, instance.name.split("@")[0]), []).append(instance)
-    return [one for found in by_stage.values() for one in ((found[0], found[-1]) if len(found) > 1 else found)]
+    by_stage: dict[str, list[Instance]] = {}
+    for instance in instances(folder):
+        by_stage.setdefault(instance.name.split("@")[0], []).append(instance)
+    return [one for found in by_stage.values() for one in {found[0].name: found[0], found[-1].name: found[-1]}.values()]
 
 
 def instance_of(folder: Path, stage) -> Instance:

@@ -18,36 +18,38 @@ from unequal.pipeline.sources import KEYS, SOURCES, sources
 from unequal.settings.params import Params
 from unequal.settings.values import FORMAT
 
-each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
-each_program = pytest.mark.parametrize(
-    "instance", {(i.folder, i.program): i for i in instances()}.values(), ids=lambda one: f"{one.folder}/{one.program}"
-)
 each_graph = pytest.mark.parametrize("folder", FOLDERS, ids=str)
 
 
-@each_instance
-def test_a_stage_declares_the_settings_that_it_reads(instance):
+@each_graph
+def test_a_stage_declares_the_settings_that_it_reads(folder):
     # A stage is handed an object of its settings' type and nothing else of params.yaml.
-    read = set(instance.command.settings.keys(**instance.options).values())
-    assert read == instance.params | {key for key in read if f"{SOURCES}/{key.replace('.', '/')}.json" in instance.deps}
+    for one in telling_instances(folder):
+        read = set(one.command.settings.keys(**one.options).values())
+        of_sources = {key for key in read if f"{SOURCES}/{key.replace('.', '/')}.json" in one.deps}
+        assert read == one.params | of_sources, one.name
 
 
-@each_instance
-def test_a_section_with_a_path_of_this_machine_is_no_parameter_of_its_reader(instance):
-    named = {dep.removeprefix(f"{SOURCES}/").removesuffix(".json").replace("/", ".") for dep in instance.deps}
-    assert not {name for name in named & instance.params if not name.startswith("plans.")}  # of a plan, pruning's alone
+@each_graph
+def test_a_section_with_a_path_of_this_machine_is_no_parameter_of_its_reader(folder):
+    for one in telling_instances(folder):
+        named = {dep.removeprefix(f"{SOURCES}/").removesuffix(".json").replace("/", ".") for dep in one.deps}
+        # Of a plan, pruning's alone.
+        assert not {name for name in named & one.params if not name.startswith("plans.")}, one.name
 
 
-@each_instance
-def test_a_stage_can_read_its_settings(instance, monkeypatch):
-    monkeypatch.chdir(laid(instance.folder))
-    instance.command.settings.read(**instance.options)
+@each_graph
+def test_a_stage_can_read_its_settings(folder, monkeypatch):
+    monkeypatch.chdir(laid(folder))
+    for one in telling_instances(folder):
+        one.command.settings.read(**one.options)
 
 
-@each_program
-def test_a_stage_declares_its_program_as_its_code(instance):
-    code = {dep for dep in instance.deps if dep.startswith(f"{CODE}/") or dep.endswith((".py", ".md"))}
-    assert code == {f"{CODE}/{instance.source.stem}.json"}
+@each_graph
+def test_a_stage_declares_its_program_as_its_code(folder):
+    for one in telling_instances(folder):
+        code = {dep for dep in one.deps if dep.startswith(f"{CODE}/") or dep.endswith((".py", ".md"))}
+        assert code == {f"{CODE}/{one.source.stem}.json"}, one.name
 
 
 @each_graph
@@ -77,22 +79,24 @@ def inputs_in_code(instance: Instance) -> list[str]:
     return found
 
 
-@each_instance
-def test_a_stage_declares_the_files_that_it_reads(instance):
-    files = inputs_in_code(instance)
-    declared = {dep for dep in instance.deps if not dep.startswith(f"{CODE}/")}
-    declared -= {"artifacts/params_checked.json", "artifacts/tries_chosen.json"}  # gates are waited for, not read
-    assert [f for f in files if not any(f in (dep, f"{dep}/*") or f.startswith(f"{dep}/") for dep in declared)] == []
-    program = (ROOT / instance.source).read_text(encoding="utf-8")
-    if re.search(r"run\.input,|write_report\(|Measuring\.of\(run", program):
-        return  # the stage hands `run.input` on: what is read then does not stand in its own file
-    assert [dep for dep in declared if not any(f == dep or f.startswith(f"{dep}/") for f in files)] == []
+@each_graph
+def test_a_stage_declares_the_files_that_it_reads(folder):
+    for one in telling_instances(folder):
+        files = inputs_in_code(one)
+        declared = {dep for dep in one.deps if not dep.startswith(f"{CODE}/")}
+        declared -= {"artifacts/params_checked.json", "artifacts/tries_chosen.json"}  # gates are waited for, not read
+        unknown = [f for f in files if not any(f in (dep, f"{dep}/*") or f.startswith(f"{dep}/") for dep in declared)]
+        assert unknown == [], one.name
+        program = (ROOT / one.source).read_text(encoding="utf-8")
+        if re.search(r"run\.input,|write_report\(|Measuring\.of\(run", program):
+            continue  # the stage hands `run.input` on: what is read then does not stand in its own file
+        assert [dep for dep in declared if not any(f == dep or f.startswith(f"{dep}/") for f in files)] == [], one.name
 
 
 @each_graph
 def test_a_key_that_names_what_lies_outside_has_its_file_and_its_reader(folder):
     """Found by walking the schema: none can be added without."""
-    here = [i for i in instances() if i.folder == folder]
+    here = instances(folder)
     read = {dep.removeprefix(f"{SOURCES}/") for i in here for dep in i.deps if dep.startswith(f"{SOURCES}/")}
     programs = {i.program for i in here}
     declared = {f"{name}.json" for name in sources(yaml.safe_load((laid(folder) / "params.yaml").read_text()))}

@@ -294,7 +294,7 @@ def test_estimate_counts_every_stage_and_the_flops_of_training():
     cost = count_cost(build_network(params.network, base_spec(params)))
     works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
     assert works["profile_floor"].forward == 2 * 1000 * 16 * 1617 * 64  # draws × training images × values, twice
-    assert sum(work.instances for work in works.values()) == len([one for one in instances() if one.folder == Path()])
+    assert sum(work.instances for work in works.values()) == len(instances(Path()))
     # 3 × multiply–accumulates of the network × images
     assert works["train_base"].training == 3 * cost.macs * params.recipes["base"].images
     assert works["finetune_groups"].training < works["finetune_unpruned"].training
