@@ -14,6 +14,7 @@ from unequal.comparison.judgement import Family, families
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
 from unequal.comparison.ranking import Ranking
 from unequal.comparison.results import ComparisonResults, read_results
+from unequal.comparison.searches import read_searches, search_rows, search_tables
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
     answer,
@@ -114,7 +115,7 @@ class Judged:
         return shared | classifier
 
     def further(self, settings: ReportSettings, trainings: Path) -> Extras:
-        """Further contents of the page: speed, a ranking, groups of timesteps, a confirmation."""
+        """Further contents of the page: speed, a ranking, groups of timesteps, searches, a confirmation."""
         plan, results, extras = self.results.plan, self.results, Extras()
         if (speed := plan.speed) is not None:
             extras += Extras(
@@ -126,6 +127,8 @@ class Judged:
             extras += Extras([ranking.table()], [ranking.drawing()])
         if plan.repeated.control in plan.arms.continued and (groups := compare_groups(results, trainings)):
             extras += Extras([group_table(groups, plan.repeated.control)], [], {"groups": group_rows(groups)})
+        if searches := read_searches(plan, trainings):
+            extras += Extras(search_tables(searches), [], {"searches": search_rows(searches)})
         if self.pairs:
             extras += Extras(
                 [confirmation_table(self.confirmed, results, self.pairs)],

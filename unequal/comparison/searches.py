@@ -1,0 +1,108 @@
+"""Searches for what to prune: the losses that each round found, and what a language model was asked for them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from unequal.artifacts.figures import AskingFigures, Figures, read_figures
+from unequal.comparison.results import file_of
+from unequal.comparison.settings import Comparison
+from unequal.report.formatting import label, plus_minus
+from unequal.report.page import Table
+from unequal.report.pipeline_tables import asking_means, known
+
+COLUMNS = ("variant", "block", "group", "schemes tried", "best loss after each round", "on fresh draws")
+NOTE = (
+    "Unweighted training loss in the group, after the search's own fine-tuning and before further training. Round 0 "
+    "are the schemes that the search begins with. The smallest of many losses is biased by the choice, so the best "
+    "scheme is measured again on fresh draws."
+)
+ASKING_COLUMNS = ("variant", "block", "group", "requests", "seconds a round", "tokens of the prompt")
+ASKING_COLUMNS += ("tokens of the answer", "USD a round")
+ASKING_NOTE = "Means a round, refused answers included. Tokens as the endpoint counts them; USD by the plan's prices."
+
+
+class TriedFigures(Figures):
+    """A scheme that a search tried."""
+
+    round: NonNegativeInt
+    candidate: NonNegativeInt
+    proposer: str
+    loss: NonNegativeFloat
+
+
+class SearchedFigures(Figures):
+    """How a group was pruned; only a search has a bank."""
+
+    bank: tuple[TriedFigures, ...] = ()
+    fresh_loss: NonNegativeFloat | None = None
+    language_model: AskingFigures | None = None
+
+
+class GroupFigures(Figures):
+    """A group of a plan."""
+
+    pruning: SearchedFigures | None = None
+
+
+class PlanFigures(Figures):
+    """results/trainings/<arm>/block_<seed>.json of a plan of experts."""
+
+    groups: tuple[GroupFigures, ...] = ()
+
+
+#: Variant, block and number of a group, and how it was pruned.
+Search = tuple[str, int, int, Mapping[str, Any]]
+
+
+def read_searches(plan: Comparison, trainings: Path) -> list[Search]:
+    """Read the searches of all trainings. Raises UserError where a training's figures are missing or damaged."""
+    return [
+        (arm, block, number, group["pruning"])
+        for arm in plan.arms.continued
+        for block in plan.seeds
+        for number, group in enumerate(read_figures(trainings / file_of(arm, block), PlanFigures).get("groups", ()))
+        if (group.get("pruning") or {}).get("bank")
+    ]
+
+
+def search_tables(searches: Sequence[Search]) -> list[Table]:
+    """Tables of the rounds, and of requests to a language model; none where nothing was searched for."""
+    rounds = [(*place(one), str(len(one[3]["bank"])), *losses(one[3])) for one in searches]
+    asked = [(*place(one), *requests(one[3]["language_model"])) for one in searches if one[3].get("language_model")]
+    tables = [Table("Searches, round by round", COLUMNS, rounds, NOTE)] if rounds else []
+    return [*tables, Table("Requests to the language model", ASKING_COLUMNS, asked, ASKING_NOTE)] if asked else tables
+
+
+def place(search: Search) -> tuple[str, str, str]:
+    """Variant, block and group as text."""
+    arm, block, group, _ = search
+    return label(arm), str(block), str(group)
+
+
+def losses(pruning: Mapping[str, Any]) -> tuple[str, str]:
+    """The smallest loss after each round, and that of the best scheme on fresh draws."""
+    by_round = groupby(sorted(pruning["bank"], key=itemgetter("round")), itemgetter("round"))
+    best, course = float("inf"), []
+    for _, tried in by_round:
+        best = min(best, *(one["loss"] for one in tried))
+        course.append(plus_minus(best, None))
+    return ", ".join(course), known(pruning.get("fresh_loss"))
+
+
+def requests(asked: Mapping[str, Any]) -> list[str]:
+    """Number of requests, and their means a round."""
+    return [str(asked["requests"]), *map(known, asking_means(asked))]
+
+
+def search_rows(searches: Sequence[Search]) -> list[dict[str, Any]]:
+    """Rows of a CSV: every scheme that was tried."""
+    return [
+        {"arm": arm, "block": block, "group": group} | {name: one[name] for name in TriedFigures.model_fields}
+        for arm, block, group, pruning in searches
+        for one in pruning["bank"]
+    ]
