@@ -103,9 +103,14 @@ def normals(count: int, ids: range | np.ndarray, key: Sequence[int], device: tor
     return found.float().permute(1, 2, 0, 3).reshape(len(ids), 4 * blocks)[:, :count]
 
 
+def uniforms_of(ids: Sequence[int], *key: int) -> np.ndarray:
+    """Draw four multiples of 2⁻³² in [0, 1) for each image by its number alone, [4, B] float64."""
+    return words_on_host(1, ids, key)[:, :, 0] * 2.0**-32
+
+
 def uniform_of(ids: Sequence[int], *key: int, device: torch.device | str = "cpu") -> Tensor:
-    """Draw four multiples of 2⁻³² in [0, 1) for each image by its number alone, [4, B] float64, on the host."""
-    return on_device(random_words(1, ids, key, "cpu")[:, :, 0].double() * 2.0**-32, device)
+    """Draw a multiple of 2⁻³² in [0, 1) for each image by its number alone, [B] float64; the host computes them."""
+    return on_device(torch.from_numpy(uniforms_of(ids, *key)[0]), device)
 
 
 def permutation(count: int, window: int, *key: int, device: torch.device | str = "cpu") -> Tensor:
@@ -132,16 +137,26 @@ def random_words(
     blocks: int, ids: Sequence[int] | np.ndarray, key: Sequence[int], device: torch.device | str
 ) -> Tensor:
     """Draw words of 32 bits, four a block, for each image by its number, [4, B, blocks] int64."""
-    first, second = np.random.SeedSequence(tuple(key)).generate_state(2).tolist()
     if torch.device(device).type == "cpu":
-        # A call of NumPy's takes half the time of one of PyTorch's.
-        places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
-        return torch.from_numpy(np.stack(philox((places, 0, numbers & WORD, numbers >> 32), (first, second))))
+        return torch.from_numpy(words_on_host(blocks, ids, key))
+    first, second = philox_key(key)
     values = ids if isinstance(ids, range) else torch.from_numpy(np.asarray(ids, np.int64))
     place, number = torch.arange(blocks, device=device)[None], on_device(values, device)[:, None]
     if (kernel := philox_kernel()) is not None:
         return torch.stack(kernel(place, number, key0=first, key1=second))
     return torch.stack(philox((place, 0, number & WORD, number >> 32), (first, second)))
+
+
+def words_on_host(blocks: int, ids: Sequence[int] | np.ndarray, key: Sequence[int]) -> np.ndarray:
+    """Draw the words by NumPy, of which a call takes half the time of one of PyTorch's."""
+    places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
+    return np.stack(philox((places, 0, numbers & WORD, numbers >> 32), philox_key(key)))
+
+
+def philox_key(key: Sequence[int]) -> tuple[int, int]:
+    """Mix a key into Philox's two words."""
+    first, second = np.random.SeedSequence(tuple(key)).generate_state(2).tolist()
+    return first, second
 
 
 def on_device(values: range | Tensor, device: torch.device | str) -> Tensor:

@@ -122,7 +122,7 @@ class ClassLabels(Condition):
     def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor:
         """The given labels, or uniform ones that are the same for every model. Raises UserError for other classes."""
         if labels is None:
-            return (uniform_of(ids, seed, Stream.SAMPLE_LABELS)[0] * self.classes).long()
+            return (uniform_of(ids, seed, Stream.SAMPLE_LABELS) * self.classes).long()
         return known_labels(labels, self.classes, self.title)
 
     def check(self, condition: Tensor | None) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from unequal.data.prepared import chosen, to_model_range
 from unequal.loops.timesteps import to_device
-from unequal.randomness import Stream, noise_of, numpy_generator, permutation, uniform_of
+from unequal.randomness import Stream, noise_of, numpy_generator, permutation, uniform_of, uniforms_of
 from unequal.settings.condition import Condition, DroppedLabels
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
@@ -140,7 +140,7 @@ class BatchSource:
 
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
-        uniforms = uniform_of(range(self.batch_size), self.seed, Stream.TIMESTEPS, step).numpy()
+        uniforms = uniforms_of(range(self.batch_size), self.seed, Stream.TIMESTEPS, step)
         return self.sampler.sample(uniforms, images_trained=step * self.batch_size)
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
@@ -152,7 +152,7 @@ class BatchSource:
         """Images at these places of the batch, about half of them mirrored if that is asked for."""
         if not self.horizontal_flips:
             return x0
-        mirrored = uniform_of(places, self.seed, Stream.FLIPS, step, device=x0.device)[0] < 0.5
+        mirrored = uniform_of(places, self.seed, Stream.FLIPS, step, device=x0.device) < 0.5
         return torch.where(mirrored.reshape(-1, 1, 1, 1), x0.flip(-1), x0)
 
 
@@ -208,7 +208,7 @@ class WithholdingSource(BatchSource):
         batch = super().draw(step, part)
         assert batch.labels is not None
         places = range(self.batch_size)[part]
-        coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=batch.labels.device)[0]
+        coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=batch.labels.device)
         return replace(batch, labels=torch.where(coins < self.share, self.null, batch.labels))
 
 

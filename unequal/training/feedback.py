@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from unequal.loops.timesteps import LossQueue
-from unequal.randomness import Stream, torch_seed, uniform_of
+from unequal.randomness import Stream, torch_seed, uniforms_of
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.objectives import Objective
@@ -56,7 +56,7 @@ class Feedback:
         self.losses.learn(step)
         if self.due(step):
             places = range(self.sampler.measured_images)
-            uniform = uniform_of(places, self.source.seed, Stream.MEASURED, step, 0)[0].numpy()
+            uniform = uniforms_of(places, self.source.seed, Stream.MEASURED, step, 0)[0]
             self.sampler.refresh(partial(self.squared_norms, step), uniform)
 
     def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
