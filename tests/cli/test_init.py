@@ -102,10 +102,14 @@ def test_grey_squares_of_the_size_stay_as_they_are(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("unpriced")
-@pytest.mark.parametrize("gpu", [[], ["--gpu"]])
 @pytest.mark.parametrize(
-    ("method", "density", "weight"),
-    [(None, "uniform", "min_snr"), ("logit_normal", "logit_normal", "none"), ("uniform", "uniform", "none")],
+    ("method", "gpu", "density", "weight"),
+    [
+        (None, [], "uniform", "min_snr"),
+        (None, ["--gpu"], "uniform", "min_snr"),
+        ("logit_normal", ["--gpu"], "logit_normal", "none"),
+        ("uniform", [], "uniform", "none"),
+    ],
 )
 def test_a_flow_has_its_method_in_base_and_control(
     here: Path, gpu: list[str], method: str | None, density: str, weight: str

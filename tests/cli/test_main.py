@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import call, done, refused
+from commands import call, refused
 from graph import ROOT
 
-from unequal.cli.main import SUBCOMMANDS, unequal
+from unequal.cli.main import SUBCOMMANDS
 
 HELP = """
 import sys
@@ -40,16 +40,9 @@ def test_a_check_of_a_small_network_loads_neither_compiler_nor_engines():
     program = f"import sys\nfrom unequal.cli.main import run\nrun(['check'])\nprint(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     *lines, loaded = ended.stdout.splitlines()
-    assert lines[1] == "params.yaml: sound" and lines[3].startswith("cost: 164 k parameters")
+    assert lines[1] == "params.yaml: sound" and "1,617 images for training, 180 held out" in lines[2]
+    assert lines[3].startswith("cost: 164 k parameters")
     assert loaded == "[]"
-
-
-def test_the_list_of_commands_and_their_own_help_agree():
-    listed = done("--help")
-    for name in SUBCOMMANDS:
-        assert f"\n  {name} " in listed
-        command = unequal.get_command(None, name)  # type: ignore[arg-type]
-        assert command is not None and command.name == name and command.help
 
 
 @pytest.fixture
@@ -63,7 +56,6 @@ def empty(project: Path) -> Path:
     ("arguments", "line"),
     [
         ("estimate --size", "params.yaml: "),
-        ("sample base", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro train_base` trains"),
         ("export best taken", "results/scores.json: missing; `best` needs the scores of a whole run. Or name a model;"),
@@ -82,8 +74,6 @@ def test_what_is_wrong_is_one_line_and_status_1(empty: Path, arguments: str, lin
     [
         ("nothing", "No such command 'nothing'."),
         ("clean --forever", "No such option '--forever'."),
-        ("record none.yaml", "Invalid value for '[FILE]': File 'none.yaml' does not exist."),
-        ("sample --count 0", "Invalid value for '--count': 0 is not in the range x>=1."),
         ("estimate a.yaml b.yaml", "2 files; allowed: one, or --size"),
     ],
 )
@@ -107,11 +97,3 @@ def test_check_lists_all_that_is_wrong(empty: Path):
     assert called.status == 1 and "sound" not in called.out
     assert "Error: params.yaml: network: missing\n" in called.error
     assert all(line.startswith("Error: params.yaml") for line in called.error.splitlines())
-
-
-def test_a_sound_params_file_is_so():
-    lines = done("check", ROOT / "params.yaml").splitlines()
-    assert lines[0].startswith(f"{ROOT / 'params.yaml'}: reads ")
-    assert lines[1] == f"{ROOT / 'params.yaml'}: sound"
-    assert lines[2] == "data: digits, 8 × 8 pixels, grey; 1,617 images for training, 180 held out"
-    assert lines[3].startswith("cost: ") and "FLOPs" in lines[3] and " MB for a training" in lines[3]

@@ -174,7 +174,6 @@ def test_exported_experts_are_those_that_belong_together(project: Path):
         ({"condition": class_labels(3)}, "a model of 3 classes"),
         ({"prediction": "velocity"}, "a model that predicts 'velocity' on schedule 'linear'"),
         ({"schedule": "flow"}, "a model that predicts 'epsilon' on schedule 'flow'"),
-        ({"schedule": "flow", "prediction": "velocity", "autoencoder": "abc"}, "a model of latents"),
     ],
 )
 def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(

@@ -21,11 +21,14 @@ from harness.starting import Commands, log_of
 from harness.traces import Stage, made_by
 from mlflow import MlflowClient
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.slurm,
-    pytest.mark.skipif(one_node.missing() is not None, reason=str(one_node.missing())),
-]
+pytestmark = pytest.mark.slow
+
+
+def on_slurm(test):
+    """Start a real one: a job starts Snakemake twice, so that a few of them take minutes."""
+    without = pytest.mark.skipif(one_node.missing() is not None, reason=str(one_node.missing()))
+    return pytest.mark.thorough(pytest.mark.slurm(without(test)))
+
 
 #: Enough for jobs that wait for each other, and for jobs that need not: a job starts Snakemake twice.
 STAGES = ("code", "check_params", "prepare_data", "build_extractor", "train_base")
@@ -126,7 +129,8 @@ def finished(tmp_path_factory, environment, warm):
     return project
 
 
-def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished, cluster):
+@on_slurm
+def test_the_pipeline_ran_as_jobs_side_by_side_with_what_its_stages_ask_for(finished, cluster):
     jobs = {rule_of(job): job for job in jobs_of(cluster)}
     training = jobs["train_base"]
     assert training["JobState"] == "COMPLETED"
@@ -136,13 +140,11 @@ def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished, cluster
     assert training["CPUs/Task"] == "1"
     assert "TresPerJob" not in jobs["prepare_data"]
     assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())
-
-
-def test_jobs_ran_side_by_side(finished, cluster):
-    spans = sorted((job["StartTime"], job["EndTime"]) for job in jobs_of(cluster))
+    spans = sorted((job["StartTime"], job["EndTime"]) for job in jobs.values())
     assert any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
+@on_slurm
 def test_all_stages_are_runs_on_the_server(finished, server):
     client = MlflowClient(server)
     experiment = client.get_experiment_by_name("unequal")
@@ -155,7 +157,7 @@ def test_all_stages_are_runs_on_the_server(finished, server):
     assert not (finished / "mlflow.db").exists()
 
 
-@pytest.mark.thorough
+@on_slurm
 def test_a_race_runs_as_jobs(tmp_path, environment, warm):
     project = project_of(tmp_path / "project")
     folder = project / "tiny-race"
@@ -170,6 +172,7 @@ def test_a_race_runs_as_jobs(tmp_path, environment, warm):
     assert (folder / "results/race/recipe.yaml").exists()
 
 
+@on_slurm
 def test_both_engines_find_nothing_left_to_do(finished, warm):
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
     run(finished, "python", "-m", "unequal", "record", environment=warm)
@@ -211,7 +214,7 @@ def lines_of_the_log(project: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
 
 
-@pytest.mark.thorough
+@on_slurm
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
     tmp_path, finished, cluster, environment
 ):
@@ -253,8 +256,17 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_lo
     assert made_by(project, MODEL) == trained
 
 
-def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path):
+@pytest.mark.usefixtures("warm_start")
+def test_jobs_ask_for_what_their_stages_need_and_for_a_partition(tmp_path):
     project = copy_of_repository(tmp_path / "project")
     said = run(project, "snakemake", "--profile", "profiles/slurm", "-n", ok=False)
     assert "default-resources: slurm_partition: missing" in said
     assert "Traceback" not in said
+    edit(project, {"default-resources.slurm_partition": one_node.PARTITION}, PROFILE)
+    said = run(project, "snakemake", "--profile", "profiles/slurm", "-n")
+    asked = dict(re.findall(r"^rule (\w+):$.*?^ +resources: (.*?)$", said, re.MULTILINE | re.DOTALL))
+    for rule, needs in {
+        "prepare_data": {"mem_mb=4000", "runtime=60", "gpu=0"},
+        "train_base": {"mem_mb=8000", "runtime=1440", "gpu=1"},
+    }.items():
+        assert {*needs, f"slurm_partition={one_node.PARTITION}"} <= {*asked[rule].split(", ")}

@@ -13,12 +13,15 @@ import psutil
 import pytest
 import yaml
 from commands import done
+from in_process import Engine
 from params_files import DELETE, edited
+from refusals import fingerprint_once
 
 from unequal.cli.main import Stopped
 from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine, write_log
 from unequal.errors import UserError
 from unequal.files import read_json
+from unequal.pipeline.attempt import ENGINE
 from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -33,8 +36,8 @@ def compare(folder: Path, *options: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_small_comparison_runs_through_the_shared_graph(tmp_path):
+def test_a_small_comparison_runs_through_the_shared_graph(project, monkeypatch):
+    """Within this process; Snakemake carries out the whole one below."""
     edits: dict[str, Any] = {
         "comparison.arms": {"bases": [], "fresh": ["plain", "again", "small"], "heads": [], "continued": []},
         "comparison.confirm": {"seeds": []},
@@ -43,13 +46,19 @@ def test_a_small_comparison_runs_through_the_shared_graph(tmp_path):
         "recipes.mixed": DELETE,
         "recipes.base": DELETE,
     }
-    edited(TINY, edits | {f"recipes.{name}.images": 256 for name in ("plain", "again", "small")}, tmp_path)
-    compare(tmp_path)
-    findings = read_json(tmp_path / "results/findings.json")
+    edited(TINY, edits | {f"recipes.{name}.images": 256 for name in ("plain", "again", "small")}, project)
+    monkeypatch.setattr("unequal.comparison.run.run_engine", engine := Engine())
+    monkeypatch.setattr("unequal.pipeline.stage.fingerprint", fingerprint_once)
+    monkeypatch.setenv(ENGINE, "in-process")
+    done("compare", project)
+    assert {"pilot_fresh@plain-10", "train_fresh@small-1", "measure_fresh@again-0", "report"} <= {*engine.ran}
+    findings = read_json(project / "results/findings.json")
     assert findings["blocks"] == [0, 1]
     assert set(findings["endpoints"]["fid"]["comparisons"]) == {"small against plain"}
-    assert (tmp_path / "results/report.html").exists()
-    assert "Nothing to be done" in compare(tmp_path, "--dry-run")
+    assert (project / "results/report.html").exists()
+    engine.ran.clear()
+    done("compare", project)
+    assert engine.ran == []
 
 
 @pytest.mark.slow

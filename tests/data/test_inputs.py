@@ -88,17 +88,13 @@ class Picture(NamedTuple):
 GREYED = {"channels": 1}
 PICTURES = {
     **{f"named {name}": Picture(name, saved(PHOTO), RGB) for name in (
-        "a.PNG", "a.jfif", "a.jpe", "a.jpg_large", "a", "a.png_original", "a.gif", "a.jpg", "a b (1).png", "é — ü.png",
-        "#1?x=%20&y.png", "a.png.part", "a.txt",
+        "a.PNG", "a.jpg_large", "a", "a.gif", "é — ü.png", "#1?x=%20&y.png", "a.txt",
     )},
     "a TGA": Picture("a.tga", saved(PHOTO, "TGA"), RGB),
-    "a DIB": Picture("a.dib", saved(PHOTO, "DIB"), RGB),
     "a BMP without an ending": Picture("a", saved(PHOTO, "BMP"), RGB),
-    "a PPM": Picture("a.ppm", saved(PHOTO, "PPM"), RGB),
     "a PGM in a PNM": Picture("a.pnm", saved(PLAIN, "PPM"), GREY, settings=GREYED),
     "a PBM": Picture("a.pbm", saved(PLAIN.point(lambda v: 255 * (v > 127), "1"), "PPM"), GREY // 128 * 255, (), GREYED),
     "a PGM in letters": Picture("a", b"P2 8 8 255\n" + b" ".join(b"%d" % v for v in GREY.flat), GREY, (), GREYED),
-    "a TIFF": Picture("a.TIF", saved(PHOTO, "TIFF"), RGB),
     "a TIFF of pages": Picture("a", saved(PHOTO, "TIFF", save_all=True, append_images=[BLACK]), RGB),
     "an animated PNG": Picture("a.apng", saved(PHOTO, save_all=True, append_images=[BLACK]), RGB),
     "an animated GIF": Picture(
@@ -211,7 +207,6 @@ FOLDERS = {
     "numbers from 1, with gaps": Folder(["1/1", "10/1", "3/1"], [], ["1", "3", "10"], [0, 2, 1]),
     "numbers with zeros before": Folder(["007/1", "10/1", "08/1"], [], ["007", "08", "10"], [0, 1, 2]),
     "numbers and names": Folder(["10/1", "9/1", "x/1"], [], ["10", "9", "x"], [0, 1, 2]),
-    "blanks and dots in names": Folder(["a b.c/1 2", "ä/1"], [], ["a b.c", "ä"], [0, 1]),
     "one class": Folder(["a/1", "a/2"], [], ["a"], [0, 0]),
     "flat": Folder(["1", "2"], [], None, [], FLAT),
     "thumbnails of a NAS": Folder(

@@ -7,15 +7,13 @@ from typing import get_args
 import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 from specs import spec_of
 from torch import Tensor
 
-from unequal.data.prepared import tensor_of, to_model_range
 from unequal.diffusion import schedule as schedules
-from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.predictions import to_x0, x0_error_factor
 from unequal.diffusion.schedule import Flow
 from unequal.diffusion.solvers import ddim
@@ -39,25 +37,12 @@ def test_its_groups_are_the_known_ones(shift):
     assert flow.snr_db[[0, -1]].tolist() == pytest.approx([66.02 - lowered, -66.02 - lowered], abs=0.01)
 
 
-def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(prepared):
-    few, schedule = to_model_range(tensor_of(prepared.train)[:5]).double(), Flow(T)
-    start = torch.randn(8, *few.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-    def predict(x_t: Tensor, t: int) -> Tensor:
-        return optimal_x0(x_t, few, schedule.alpha[t], schedule.sigma[t])
-
-    found = ddim(start, sampling_timesteps(T, T), schedule, predict)
-    distances = (found[:, None] - few[None]).flatten(2).norm(dim=2)
-    assert float(distances.min(1).values.max()) < 1e-3
-
-
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
         (lambda: spec("v_prediction").noise_schedule(), "prediction: 'v_prediction' has no meaning on schedule 'flow'"),
         (lambda: spec(variance="learned").noise_schedule(), "variance: 'learned' has no meaning on schedule 'flow'"),
         (lambda: Flow(T, 0.0), "schedule 'flow' with a shift of 0.0; allowed: above 0"),
-        (lambda: Flow(T, -1.0), "schedule 'flow' with a shift of -1.0; allowed: above 0"),
         (lambda: Flow(T, float("inf")), "schedule 'flow' with a shift of inf; allowed: above 0"),
         (lambda: Flow(T, float("nan")), "schedule 'flow' with a shift of nan; allowed: above 0"),
     ],
@@ -79,9 +64,8 @@ def test_a_shift_divides_every_snr_by_its_square(timesteps, shift):
     torch.testing.assert_close(shifted.sigma, shift * plain.sigma / (1 + (shift - 1) * plain.sigma))
 
 
-@pytest.mark.parametrize("timesteps", [50, 1000])
-@pytest.mark.parametrize("shift", [1.0, 3.0, 12.0])
-def test_a_network_gets_the_times_of_the_scheduler_of_diffusers(shift, timesteps):
+@pytest.mark.parametrize(("timesteps", "shift"), [(1000, 1.0), (1000, 3.0), (50, 12.0)])
+def test_a_network_gets_the_times_of_the_scheduler_of_diffusers(timesteps, shift):
     flow, scheduler = Flow(timesteps, shift), FlowMatchEulerDiscreteScheduler(shift=shift)
     scheduler.set_timesteps(sigmas=flow.times.flip(0).tolist())
     times = flow.model_timestep(torch.arange(timesteps))
@@ -90,6 +74,7 @@ def test_a_network_gets_the_times_of_the_scheduler_of_diffusers(shift, timesteps
     torch.testing.assert_close(flow.sigma.float().flip(0), scheduler.sigmas[:-1], rtol=1e-5, atol=0)
 
 
+@settings(max_examples=30)
 @given(st.integers(1, T), st.floats(0.2, 20))
 def test_ddim_is_eulers_method_for_the_flow(steps, shift):
     schedule, chosen = Flow(T, shift), sampling_timesteps(steps, T)

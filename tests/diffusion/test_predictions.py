@@ -59,7 +59,7 @@ def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction, angle, seed
     torch.testing.assert_close(moved.square().sum(), expected, rtol=1e-7, atol=1e-12)
 
 
-@pytest.mark.parametrize("t", [0, 1, 500, 999])
+@pytest.mark.parametrize("t", [0, 500, 999])
 def test_noisy_images_and_velocities_are_those_of_diffusers(t):
     theirs, steps = DDPMScheduler(beta_schedule="linear"), torch.tensor([t, t])
     x0, epsilon = (x.float() for x in draws(t, 2))
@@ -133,7 +133,6 @@ SPOILED = np.where(np.arange(36).reshape(4, 3, 3) == 21, np.inf, products(0))
         (lambda: target("score", X, X, X, X), UNKNOWN),
         (lambda: to_x0("score", X, X, X, X), UNKNOWN),
         (lambda: x0_error_factor("score", X, X), UNKNOWN),
-        (lambda: head_weights("profile", SPOILED), "the heads' errors are NaN or infinite at t = 2"),
         (lambda: head_weights("blend", SPOILED), "the heads' errors are NaN or infinite at t = 2"),
         (lambda: head_weights("vote", products(0)), "selection 'vote' is unknown; allowed: profile, blend, blend_dia"),
     ],

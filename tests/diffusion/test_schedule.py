@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from diffusers import DDIMScheduler, DDPMScheduler
+from diffusers import DDPMScheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
@@ -18,7 +18,7 @@ SCHEDULES = st.builds(NoiseSchedule.named, st.sampled_from(NAMES), st.integers(2
 FLOAT32 = {"rtol": 3e-4, "atol": 1e-9}
 
 
-@pytest.mark.parametrize("timesteps", [100, 250, 1000, 4000])
+@pytest.mark.parametrize("timesteps", [250, 1000])
 @pytest.mark.parametrize(
     ("name", "theirs", "first", "last"),
     [
@@ -27,11 +27,10 @@ FLOAT32 = {"rtol": 3e-4, "atol": 1e-9}
         ("cosine", "squaredcos_cap_v2", None, None),
     ],
 )
-@pytest.mark.parametrize("scheduler", [DDPMScheduler, DDIMScheduler])
-def test_alphas_cumprod_are_those_of_diffusers(scheduler, name, theirs, first, last, timesteps):
+def test_alphas_cumprod_are_those_of_diffusers(name, theirs, first, last, timesteps):
     scale = 1000 / timesteps
     ends = {} if first is None or last is None else {"beta_start": first * scale, "beta_end": last * scale}
-    expected = scheduler(num_train_timesteps=timesteps, beta_schedule=theirs, **ends).alphas_cumprod.double()
+    expected = DDPMScheduler(num_train_timesteps=timesteps, beta_schedule=theirs, **ends).alphas_cumprod.double()
     torch.testing.assert_close(NoiseSchedule.named(name, timesteps).alphas_cumprod, expected, **FLOAT32)
 
 
@@ -54,7 +53,7 @@ def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps):
     assert table[-1].item() == pytest.approx(expected[-1].item() * 1e-3, rel=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SCHEDULES)
 def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule):
     assert schedule.alphas_cumprod.dtype == torch.float64
@@ -64,7 +63,7 @@ def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule):
     assert 0 < schedule.alphas_cumprod[-1] < schedule.alphas_cumprod[0] < 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SCHEDULES, st.data())
 def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule, data):
     t = data.draw(st.integers(0, schedule.timesteps - 1))

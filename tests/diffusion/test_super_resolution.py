@@ -35,7 +35,7 @@ def test_enlarging_is_pillows_bilinear(seed, factor):
     np.testing.assert_allclose(enlarge(small, factor)[0, 0].numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("factor", [-1, 0, 1, 3, 6, 32])
+@pytest.mark.parametrize("factor", [0, 1, 6, 32])
 def test_factors_that_cannot_be(factor):
     with pytest.raises(UserError, match=f"super-resolution by {factor}: images of 16 × 16 pixels; allowed: a factor"):
         shrink(torch.zeros(1, 3, 16, 16), factor)

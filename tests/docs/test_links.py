@@ -3,7 +3,6 @@
 import re
 from typing import Any, get_args, get_origin
 
-import pytest
 from pages import PAGES, ROOT, code_words, each_page, links, named
 
 from benchmarks.table import table
@@ -49,9 +48,9 @@ def known(parts: list[str], *annotations: Any) -> bool:
     return bool(below) and known(parts[1:], *below)
 
 
-@pytest.mark.parametrize("section", read_yaml(ROOT / "params.yaml"))
-def test_every_section_of_params_is_described(section):
-    assert f"\n| `{section}` |" in (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+def test_every_section_of_params_is_described():
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert [name for name in read_yaml(ROOT / "params.yaml") if f"\n| `{name}` |" not in page] == []
 
 
 def test_a_page_shows_the_recorded_benchmarks():

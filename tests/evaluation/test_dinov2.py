@@ -70,9 +70,8 @@ def transformer(weights: dict[str, Tensor], images: Tensor) -> Tensor:
     return norm(tokens, "layernorm")[:, 0]
 
 
-@pytest.mark.parametrize("image_size", [28, 224, 518])
-@pytest.mark.parametrize("size", [32, 300])
-def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_images(tmp_path, size, image_size):
+@pytest.mark.parametrize(("image_size", "size"), [(28, 32), (224, 300), (518, 32)])
+def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_images(tmp_path, image_size, size):
     write_dinov2(tmp_path, image_size=image_size)
     net, weights, images = dinov2_of(tmp_path, "here"), load_file(tmp_path / TENSORS), pictures(3, 0, size=size)
     found = net(torch.from_numpy(images))

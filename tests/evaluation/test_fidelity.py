@@ -158,11 +158,7 @@ BUILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no facts": (lambda folder: (folder / FACTS).unlink(), f"{FACTS}: missing"),
     "no weights": (lambda folder: (folder / WEIGHTS).unlink(), f"{WEIGHTS}: missing"),
     "a byte short": (lambda folder: rewrite(folder, lambda one: one[:-1]), f"{WEIGHTS}: altered or cut short"),
-    "a byte changed": (
-        lambda folder: rewrite(folder, lambda one: one[:-1] + b"\0"),
-        f"{WEIGHTS}: altered or cut short",
-    ),
-    "nothing": (lambda folder: rewrite(folder, lambda _: b""), f"{WEIGHTS}: altered or cut short"),
+    "a byte changed": (lambda folder: rewrite(folder, lambda one: one[:-1] + b"\0"), f"{WEIGHTS}: altered or cut"),
     # It becomes part of the name of a file.
     "a digest that is a path": (
         lambda folder: (folder / FACTS).write_text(json.dumps(PATH)),
@@ -193,8 +189,7 @@ def test_spread_over_seeds():
     assert spread([Scores(*rows[0])])["fid_sd"] == 0
 
 
-@pytest.fixture(scope="module")
-def random_inception():
+def random_inception() -> nn.Module:
     """torch-fidelity's network without the weights that it would download."""
     with pytest.MonkeyPatch.context() as monkeypatch, torch.random.fork_rng():
         monkeypatch.setattr(inception, "load_state_dict_from_url", lambda *_, **__: {})
@@ -208,8 +203,8 @@ def random_inception():
 
 
 @pytest.mark.slow
-def test_inception_from_a_file_of_weights(tmp_path, random_inception):
-    net, path = random_inception, tmp_path / INCEPTION
+def test_inception_from_a_file_of_weights(tmp_path):
+    net, path = random_inception(), tmp_path / INCEPTION
     torch.save(net.state_dict(), tmp_path / "weights.pth")
     copy_tensors(tmp_path / "weights.pth", path)
     facts = {"kind": "inception", "features": 2048, "weights": INCEPTION, "weights_sha256": content_hash(path)}
@@ -263,9 +258,7 @@ def flipped(content: bytes) -> bytes:
     return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x", flipped]
-)
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: b"", flipped])
 def test_damaged_features_are_made_again(extractor, tmp_path, damage):
     images, reference, cache = pictures(60, 0, 160), pictures(60, 1), (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)

@@ -25,7 +25,6 @@ NOTHING: Any = None
     ("against", "samples", "subset", "features", "said"),
     [
         ("train", 100, 10, 64, "FID: 36 training images (evaluation.against: train) for 64 features make"),
-        ("holdout", 100, 4, 20, "FID: 12 held-out images (evaluation.against: holdout) for 20 features make"),
         ("train", 40, 10, 50, "FID: 40 samples for 50 features make the covariance singular"),
         ("train", 100, 50, 8, "KID: subsets of 50 of 36 training images (evaluation.against: train); allowed: 2 … 36"),
         ("holdout", 100, 4, 4, "precision: 12 neighbours of one of 12 held-out images (evaluation.against: hold"),

@@ -44,7 +44,7 @@ def test_a_group_that_has_stopped_gaining_makes_way(tmp_path):
     assert by_gain(GAIN, 80, 2, 4, Trace(tmp_path / "trace"), measure) == [40, 40]
 
 
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", [0, 1, 3, 7])
 def test_who_was_stopped_asks_for_the_same_and_measures_nothing_again(tmp_path, after):
     slopes, trace = (0.03, 0.01, 0.02), Trace(tmp_path / "trace")
     whole, first, again = Falling(*slopes), Falling(*slopes, stops_after=after), Falling(*slopes)

@@ -16,8 +16,6 @@ from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import makers_of, write_latents
 from unequal.measures.profiling import Draws, profile_optimal_loss
-from unequal.timesteps.samplers import TimestepSampler, uniform
-from unequal.training.batches import BatchSource
 from unequal.workspace import UNSTORED, Chunks
 
 CPU = torch.device("cpu")
@@ -66,13 +64,6 @@ def test_processes_share_the_encoding_and_another_attempt_finds_it(
     again = encoded(prepared, autoencoder, tmp_path / "again", chunks)
     np.testing.assert_array_equal(again.images, latents.images)
     assert again.facts == latents.facts
-
-
-def test_a_batch_of_latents_holds_them_as_they_are(latents):
-    source = BatchSource(tensor_of(latents.train), 6, TimestepSampler(uniform(50)), 0, False, CPU)
-    x0 = source.draw(0).x0
-    assert x0.shape == (6, 2, 4, 4)
-    assert all(any(torch.equal(one, torch.from_numpy(known)) for known in latents.train) for one in x0)
 
 
 def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared):

@@ -48,7 +48,7 @@ def joined(draws: Draws, size: int) -> list[Tensor]:
     return [torch.cat(parts) for parts in zip(*(one[:3] for one in draws.batches(size)), strict=True)]
 
 
-@pytest.mark.parametrize("size", [1, 7, 12, 50, 10_000])
+@pytest.mark.parametrize("size", [7, 12, 10_000])
 def test_batches_may_be_cut_anywhere(images, size):
     whole = joined(draws_of(images), 600)
     assert all(len(one.t) == size for one in list(draws_of(images).batches(size))[:-1])
@@ -108,13 +108,6 @@ def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images):
     assert float(losses.std()) == pytest.approx((2 / 64) ** 0.5, rel=0.15)
 
 
-def test_an_x0_model_is_measured_in_the_space_of_noise(images):
-    draws = draws_of(images)
-    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("sample")), draws, 100).epsilon
-    power = to_model_range(images).square().flatten(1).mean(1).numpy()[draws.index]
-    np.testing.assert_allclose(losses, SCHEDULE.snr.numpy()[:, None] * power, rtol=1e-3)
-
-
 def test_an_error_of_x0_is_that_of_the_same_answer_clipped_where_it_is_pixels(images):
     """An answer of 3 everywhere is white to a model of pixels, and 3 to one of latents."""
     draws, x0 = draws_of(images), to_model_range(images).flatten(1).double().numpy()
@@ -140,7 +133,7 @@ def ensemble(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], resid
 RANGES = [(0, 9), (10, 10), (11, 49)]
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 50, 1000])
+@pytest.mark.parametrize("batch_size", [7, 1000])
 def test_each_draw_is_asked_once_of_the_expert_of_its_timestep(images, batch_size):
     """So experts' errors are those that each alone has on its timesteps, whether or not all are on the device."""
     functions = [lambda x, t, share=share: share * x for share in (0.1, 0.5, 0.9)]
@@ -228,9 +221,8 @@ class Stop(Exception):
     """The process is ended from outside."""
 
 
-@pytest.mark.parametrize("batch_size", [7, 50])
-def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(images, tmp_path, batch_size):
-    draws = draws_of(images)
+def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(images, tmp_path):
+    draws, batch_size = draws_of(images), 7
     whole = profile(ensemble([Answering(lambda x, t: x * 0.9)] * 3, RANGES), draws, batch_size)
     left = iter(range(5))
 

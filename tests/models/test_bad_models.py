@@ -72,31 +72,22 @@ ALTERED = "altered or cut short since it was saved; make the model again"
 
 OWN: dict[str, Bad] = {
     "no folder": Bad(lambda: shutil.rmtree(BASE), f"{BASE}: missing; an earlier stage makes it"),
-    "a file for a folder": Bad(lambda: (shutil.rmtree(BASE), BASE.touch()), f"{BASE}/model.json: missing"),
     "no record": Bad((BASE / RECORD).unlink, f"{BASE}/model.json: missing"),
     "no weights": Bad((BASE / WEIGHTS).unlink, f"{WEIGHTS}: missing"),
     "a record cut short": Bad(cut(BASE / RECORD, 40), "model.json: not valid JSON"),
     "a deep record": Bad(written(BASE / RECORD, "[" * 100_000), "model.json: not valid JSON"),
-    "a record of nothing": Bad(written(BASE / RECORD, "null"), FOREIGN),
     "a later record": Bad(facts(BASE, version=2), FOREIGN),
-    "a record with words for numbers": Bad(facts(BASE, images_seen="many"), FOREIGN),
     "a record with NaN": Bad(facts(BASE, macs=float("nan")), FOREIGN),
-    "a record of another prediction": Bad(facts(BASE, spec={"prediction": "flow"}), FOREIGN),
     "a record of an unknown network": Bad(facts(BASE, backbone="vit"), "'vit' is unknown; allowed: unet2d, dit"),
     "a record of timesteps that are none": Bad(facts(BASE, first=10, last=T), FOREIGN),
     "a record that vouches for nothing": Bad(facts(BASE, sha256={}), "model.json: has no hash of config.json or of"),
     "weights cut short": Bad(cut(BASE / WEIGHTS, 5000), f"{WEIGHTS}: {ALTERED}"),
     "a folder for weights": Bad(lambda: ((BASE / WEIGHTS).unlink(), (BASE / WEIGHTS).mkdir()), f"{WEIGHTS}: {ALTERED}"),
-    "garbage vouched for": Bad(vouched(BASE, WEIGHTS, b"garbage"), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
     "a pickle vouched for": Bad(vouched(BASE, WEIGHTS, pickle.dumps(Trap())), f"{WEIGHTS}: does not fit"),
     "a weight too few": Bad(weights(lambda w: dict(list(w.items())[1:])), f"{WEIGHTS}: does not fit"),
-    "weights of other shapes": Bad(
-        weights(lambda w: w | {"conv_in.weight": torch.zeros(8, 3, 3, 3)}), f"{WEIGHTS}: does not fit"
-    ),
     "weights that are no numbers": Bad(
         weights(lambda w: w | {"conv_out.bias": torch.full((1,), torch.nan)}), "the loss profile holds nan at t = 0"
     ),
-    "a config of nothing": Bad(vouched(BASE, CONFIG, "null"), f"{CONFIG}: describes no network of kind unet2d"),
     "a config with words for numbers": Bad(config(layers_per_block="x"), f"{CONFIG}: describes no network of kind"),
     "a config of other layers": Bad(config(layers_per_block=2), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
     "heads of a model with one": Bad(
@@ -119,18 +110,11 @@ REMOVED = f"{PRUNED}/{PRUNING}: no record of pruning; make the model again"
 PRUNINGS: dict[str, Bad] = {
     "cut short": Bad(cut(PRUNED / PRUNING, 9), f"{PRUNING}: {ALTERED}"),
     "no JSON": Bad(vouched(PRUNED, PRUNING, "["), f"{PRUNING}: not valid JSON"),
-    "channels that are no numbers": Bad(vouched(PRUNED, PRUNING, '[["conv_in", [NaN]]]'), REMOVED),
     "channels below zero": Bad(vouched(PRUNED, PRUNING, '[["conv_in", [-1]]]'), REMOVED),
     "channels that are not there": Bad(
         vouched(PRUNED, PRUNING, '[["conv_in", [99]]]'), "pruning record: 'conv_in' has no channel 99; it belongs to"
     ),
     "a layer that is not there": Bad(vouched(PRUNED, PRUNING, '[["conv_99", [0]]]'), "pruning record: 'conv_99' is no"),
-    "a layer without channels": Bad(
-        vouched(PRUNED, PRUNING, '[["conv_norm_out", [0]]]'), "'conv_norm_out' is no layer of this network"
-    ),
-    "all channels": Bad(
-        vouched(PRUNED, PRUNING, json.dumps([["conv_in", [*range(8)]]])), "removing 8 channels empties 'conv_in'"
-    ),
     "other channels": Bad(
         vouched(PRUNED, PRUNING, '[["mid_block.attentions.0.to_q", [0, 1, 2, 3]]]'), f"{WEIGHTS}: does not fit"
     ),
@@ -148,7 +132,6 @@ SETS: dict[str, Bad] = {
     "one is missing": Bad(lambda: shutil.rmtree(EXPERT), f"{EXPERT}: missing"),
     "one of another base": Bad(facts(EXPERT, parent="other"), f"{EXPERT}: no unpruned expert trained on from 'base'"),
     "one of more": Bad(facts(EXPERT, groups=3), "group_2: missing"),
-    "one of none": Bad(facts(EXPERT, groups=0), FOREIGN),
     "one of more than there can be": Bad(facts(EXPERT, groups=10**30), FOREIGN),
     "one cut short": Bad(cut(EXPERT / WEIGHTS, 99), f"{WEIGHTS}: {ALTERED}"),
 }
@@ -168,8 +151,7 @@ READERS: dict[str, tuple[Stage, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 16, 16)], ids=str)
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(("reader", "shape"), zip(READERS, [(3, 8, 8), (1, 16, 16)] * 2, strict=True), ids=str)
 def test_a_model_meets_no_other_images(reader, shape):
     np.save("images.npy", np.random.default_rng(0).integers(0, 256, (24, *shape), np.uint8))
     shutil.rmtree("artifacts/data")
@@ -206,12 +188,10 @@ def taken_config(**changes: Any) -> Callable[[], None]:
 NONE = f"network.pretrained: '{TAKEN}' holds no UNet2DModel: "
 
 ELSEWHERE: dict[str, Bad] = {
-    "a config cut short": Bad(taken(cut(TAKEN / CONFIG, 40)), NONE),
     "another class": Bad(
         taken_config(_class_name="UNet2DConditionModel"),
         f"network.pretrained: '{TAKEN}' is a UNet2DConditionModel; allowed: UNet2DModel",
     ),
-    "weights cut short": Bad(taken(cut(TAKEN / WEIGHTS, 999)), NONE),
     "a pickle for weights": Bad(taken(written(TAKEN / WEIGHTS, pickle.dumps(Trap()))), NONE),
     "a pickle beside": Bad(
         taken(lambda: ((TAKEN / WEIGHTS).unlink(), torch.save({}, TAKEN / "diffusion_pytorch_model.bin"))), NONE

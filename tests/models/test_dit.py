@@ -1,4 +1,4 @@
-"""DiT's transformer: published sizes, what it computes, how it begins, and its way from training to samples."""
+"""DiT's transformer: published sizes, what it computes, and how it begins."""
 
 from collections.abc import Callable
 

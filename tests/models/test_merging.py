@@ -54,8 +54,7 @@ def test_another_architecture_is_refused(other):
     assert refusal(task_vector, weights(0), weights(1) | other).startswith(said)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_merged_weights_are_finite(value):
-    spoiled = weights(1) | {"norm": torch.tensor([0, 0, value, 0])}
+def test_merged_weights_are_finite():
+    spoiled = weights(1) | {"norm": torch.tensor([0, 0, torch.inf, 0])}
     said = "merging: weight 'norm' holds NaN or infinite values; allowed: finite ones"
     assert refusal(merge, weights(0), [spoiled], [1.0]) == said

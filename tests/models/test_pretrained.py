@@ -75,11 +75,8 @@ def test_dropout_is_that_of_the_settings(tmp_path, tiny_net, load):
     [
         ({"condition": ENLARGING}, {"condition": ENLARGING}, None),
         ({"condition": ENLARGING}, {}, "2 channels in and 1 out"),
-        ({}, {"condition": ENLARGING}, "which is 2 in for a model of super-resolution"),
         ({"variance": "learned"}, {"variance": "learned"}, None),
-        ({"variance": "learned"}, {}, "1 channels in and 2 out; the data have size 8 and 1 channels"),
         ({"variance": "learned"}, {}, "1 out with fixed variance"),
-        ({}, {"variance": "learned"}, "2 out with learned variance"),
         ({}, {"size": 16}, "size 8 with 1 channels in and 1 out; the data have size 16 and 1 channels"),
         ({}, {"channels": 3}, "size 8 with 1 channels in and 1 out; the data have size 8 and 3 channels"),
     ],
@@ -102,12 +99,10 @@ def test_pretrained_that_is_not_there(tmp_path, load, monkeypatch):
     assert "holds no UNet2DModel" in refusal(load, tmp_path / "empty")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_pretrained_weights_are_finite(tmp_path, tiny_net, load, take, value):
+def test_pretrained_weights_are_finite(tmp_path, tiny_net, load, take):
     net, theirs = tiny_net(), OpenAIUNet(layers=1, attended=())
     with torch.no_grad():
-        net.conv_in.bias[0] = value
-        theirs.state_dict()["input_blocks.0.0.bias"][0] = value
+        net.conv_in.bias[0] = theirs.state_dict()["input_blocks.0.0.bias"][0] = torch.inf
     net.save_pretrained(tmp_path)
     torch.save(theirs.state_dict(), tmp_path / "model.pt")
     said = "weight 'conv_in.bias' holds NaN or infinite values; allowed: finite ones"
@@ -141,8 +136,6 @@ def pipeline(folder: Path, net: UNet2DModel, scheduler: Any) -> Path:
 LINEAR = NoiseSchedule.linear(1000).betas.tolist()
 FLOW = {"schedule": "flow", "shift": 3.0, "prediction": "velocity"}
 AGREEING = [
-    (DDPMScheduler(), {}),
-    (DDIMScheduler(), {}),
     (PNDMScheduler(), {}),
     (DDPMScheduler(trained_betas=LINEAR), {}),
     (DDPMScheduler(beta_schedule="squaredcos_cap_v2"), {"schedule": "cosine"}),
@@ -151,7 +144,6 @@ AGREEING = [
         {"schedule": "scaled_linear"},
     ),
     (DDPMScheduler(prediction_type="v_prediction"), {"prediction": "v_prediction"}),
-    (DDPMScheduler(num_train_timesteps=500, beta_start=0.0002, beta_end=0.04), {"timesteps": 500}),
     (DDPMScheduler(variance_type="learned_range"), {"variance": "learned"}),
     (DDIMScheduler(), {"variance": "learned"}),
     (FlowMatchEulerDiscreteScheduler(shift=3.0), FLOW),
@@ -176,7 +168,6 @@ DISAGREEING = [
     (DDPMScheduler(), FLOW, "schedule.name: 'flow', but {} was trained with a DDPMScheduler; allowed for a flow: Flow"),
     (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
     (DDPMScheduler(), {"schedule": "cosine"}, "schedule.name: cosine, betas 4.128e-05 … 0.999, but {} was trained"),
-    (DDPMScheduler(beta_schedule="sigmoid"), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was trained with"),
     (DDPMScheduler(prediction_type="sample"), {}, "recipes.base.prediction: epsilon, but {} was trained with sample"),
     (DDPMScheduler(variance_type="learned_range"), {}, "network.variance: fixed, but {} was trained with"),
     (DDPMScheduler(), {"variance": "learned"}, "network.variance: learned, but {} was trained with variance_type"),

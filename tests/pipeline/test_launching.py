@@ -83,9 +83,8 @@ SAVING = """
 @pytest.mark.parametrize(
     ("signals", "saved"),
     [
-        ((signal.SIGHUP,), True),
         ((signal.SIGTERM, signal.SIGTERM), True),
-        ((signal.SIGINT, signal.SIGTERM), True),
+        ((signal.SIGHUP, signal.SIGTERM), True),
         ((signal.SIGINT, signal.SIGINT), False),
     ],
 )

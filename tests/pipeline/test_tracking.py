@@ -272,9 +272,9 @@ def test_a_commit_is_dirty_by_code_but_not_by_results(project):
 def test_processes_on_a_fresh_database_lose_nothing(project):
     (project / "mlflow.db").unlink()
     write_stage(project)
-    names = [f"stage_{i}" for i in range(4)]
+    names = [f"stage_{i}" for i in range(3)]
     processes = [start_stage(project, name) for name in names]
-    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 3
     assert sorted(file.stem for file in (project / "artifacts").iterdir()) == names
     (parent,), children = runs(project)
     assert parent.data.metrics == {f"score_{name}": 2.5 for name in names}

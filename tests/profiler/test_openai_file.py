@@ -76,7 +76,6 @@ def test_slots_stand_next_to_those_of_the_paper():
     ("flags", "said"),
     [
         ("--image_size", "'--image_size' has no value"),
-        ("image_size 8", "'image_size' is unknown"),
         ("--colour red", "'--colour' is unknown; allowed: --image_size"),
         ("--diffusion_steps 4000", "--rescale_timesteps is missing"),
         ('--image_size "8', "No closing quotation"),
@@ -91,9 +90,7 @@ def test_unknown_flags_are_refused(flags, said):
     [
         ("ema.pt", None, "ema.pt: needs --flags"),
         ("ema.pt", "--image_size 9", "cannot be"),
-        ("ema.pt", "--image_size eight", "--image_size eight: Input should be a valid integer"),
         ("ema.pt", "--num_heads 5", "which 5 heads do not divide"),
-        ("ema.pt", "--noise_schedule square", "Input should be 'linear' or 'cosine'"),
         ("ema.pt", "--predict_xstart perhaps", "--predict_xstart perhaps: Input should be a valid boolean"),
         ("ema.pt", "--diffusion_steps 4000 --rescale_timesteps True", "allowed: 1000, or False"),
         ("none.pt", "--image_size 8", "none.pt: no such file"),

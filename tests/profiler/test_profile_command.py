@@ -1,19 +1,15 @@
 """The console command as its user meets it."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import diffusers_folders as tiny
 import pytest
 import torch
+from torch import Tensor
 
 from unequal.cli import main as command
-
-ROOT = Path(__file__).parents[2]
+from unequal.profiler.epsilon_errors import EpsilonPredictor, Share, Split
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +32,8 @@ def run(folder: Path, *arguments: str) -> int:
 def test_a_profile_leaves_a_page_and_a_file(folder, tmp_path, capsys):
     assert run(folder, "--draws", "2", "--out", str(tmp_path / "out")) == 0
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "cache"}
-    assert "index.html" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "index.html" in said.out and said.err == ""
 
 
 @pytest.mark.parametrize(
@@ -71,20 +68,25 @@ def test_cuda_is_refused_where_there_is_none(folder, tmp_path, capsys):
     assert "--device cuda: no CUDA devices are here" in capsys.readouterr().err
 
 
-def test_a_stopped_profile_goes_on_to_the_same_bytes(folder, tmp_path):
-    asked = ["--draws", "20", "--batch-size", "1"]
-    program = [sys.executable, "-m", "unequal", "profile", str(folder / "model"), "--train"]
-    program += [str(folder / "train"), "--device", "cpu", *asked, "--out", str(tmp_path / "a")]
-    stopped = subprocess.Popen(program, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "a").rglob("losses/*.chunk")):
-        assert time.monotonic() < deadline and stopped.poll() is None
-        time.sleep(0.02)
-    stopped.send_signal(signal.SIGTERM)
-    said = stopped.communicate()[1].decode()
-    assert stopped.returncode == 128 + signal.SIGTERM
-    assert said.strip().splitlines()[-1] == "Stopped. Run the same command again to continue."
-    assert not (tmp_path / "a" / "timesteps.json").exists()
-    for out in ("a", "b"):
-        assert run(folder, *asked, "--out", str(tmp_path / out)) == 0
-    assert (tmp_path / "a" / "timesteps.json").read_bytes() == (tmp_path / "b" / "timesteps.json").read_bytes()
+def test_a_stopped_profile_goes_on_to_the_same_bytes(folder, tmp_path, capsys, monkeypatch):
+    """A signal comes in the middle of it, and the next attempt measures only what is missing."""
+    asked, first, again = ["--draws", "3", "--batch-size", "4"], tmp_path / "a", tmp_path / "b"
+    measured: list[int] = []
+
+    def errors(self: EpsilonPredictor, split: Split, one: Share) -> Tensor:
+        measured.append(len(one.draws))
+        if sum(measured) == 40:
+            signal.raise_signal(signal.SIGTERM)
+        return whole(self, split, one)
+
+    whole = EpsilonPredictor.errors
+    monkeypatch.setattr(EpsilonPredictor, "errors", errors)
+    assert run(folder, *asked, "--out", str(first)) == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.strip().splitlines()[-1] == "Stopped. Run the same command again to continue."
+    assert list(first.rglob("losses/*.chunk")) and not (first / "timesteps.json").exists()
+    assert run(folder, *asked, "--out", str(first)) == 0
+    # 24 timesteps with 3 draws each; the batch that was stopped is measured twice.
+    assert sum(measured) == 72 + 4
+    monkeypatch.undo()
+    assert run(folder, *asked, "--out", str(again)) == 0
+    assert (first / "timesteps.json").read_bytes() == (again / "timesteps.json").read_bytes()

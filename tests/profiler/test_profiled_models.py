@@ -59,20 +59,6 @@ def test_a_unet_is_profiled_as_the_pipeline_profiles_its_own(folders, tmp_path):
     assert found.document.losses["train"] == Losses.of(found.model["train"])
 
 
-def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_interruption(config):
-    profile(config).document.write(config.out / "first.json")
-    again = replace(config, out=config.out.parent / "again")
-    profile(again).document.write(again.out / "second.json")
-    chunks = sorted((again.out / CACHE).rglob("losses/*.chunk"))
-    for file in chunks[::2]:
-        file.unlink()
-    kept = chunks[1].stat().st_mtime_ns
-    profile(again).document.write(again.out / "third.json")
-    first = (config.out / "first.json").read_bytes()
-    assert first == (again.out / "second.json").read_bytes() == (again.out / "third.json").read_bytes()
-    assert chunks[1].stat().st_mtime_ns == kept
-
-
 def flip_a_bit(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-1] ^= 1

@@ -19,24 +19,18 @@ from unequal.profiler.measure import PRECISIONS, STRATA
 from unequal.suggestions.suggestions import LOSSES, Halves, Kind, Options
 
 ROOT = Path(__file__).parents[2]
-both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
-
-
 run, done = partial(call, "suggest"), partial(done_by, "suggest")
 
 
-@both
-def test_the_table_says_what_was_measured_and_all_that_is_suggested(schedule, tmp_path):
-    said = done(written(tmp_path, schedule))
+def test_the_table_of_a_flow_has_all_parts(tmp_path):
+    """The page shows that of other schedules, below."""
+    said = done(written(tmp_path, FLOW))
     assert "some/model (UNet2DModel)" in said and "at 40 of 1000 timesteps, 16 draws at" in said
     for part in ("10 slots", "logit_normal", "Min-SNR's γ", "Boundary", "sampling steps"):
         assert part in said
-    assert said.count("  Why: ") == said.count("  But: ") == 5
-    assert max(map(len, said.splitlines())) <= 130
 
 
-@both
-@pytest.mark.parametrize("density", ["least_variance", "slots"])
+@pytest.mark.parametrize(("schedule", "density"), [(LINEAR, "least_variance"), (FLOW, "slots")])
 def test_the_python_runs_and_makes_what_the_figures_say(schedule, density, tmp_path):
     file, facts = written(tmp_path, schedule), tmp_path / "facts.json"
     program = done(file, "--as", "python", "--json", facts, "--density", density)
@@ -90,7 +84,6 @@ BAD: dict[str, tuple[str | None, list[str], str]] = {
     "missing": (None, [], "timesteps.json: no such file; `unequal profile MODEL --train IMAGES --out FOLDER` writes"),
     "cut short": (GOOD[:200], [], "not valid JSON"),
     "too long": (changed(lambda c: c.update(schedule=ENDLESS)), [], "too many"),
-    "too few losses": (changed(lambda c: c["losses"]["held_out"]["mean"].pop()), [], "a table of 39 figures"),
     "a negative loss": (changed(lambda c: c["losses"]["held_out"]["mean"].__setitem__(3, -1.0)), [], "mean.3: -1.0"),
     "huge losses": (changed(lambda c: c["losses"]["held_out"].update(second_moment=HUGE)), [], "give no density"),
     "a forged line": (changed(lambda c: c.update(model="m\nError: forged")), [], 'model: "m\\nError: forged": holds'),
@@ -146,13 +139,12 @@ def test_numbers_have_intervals_that_grow_with_the_errors(tmp_path):
     assert not any(rough[part]["withheld"] for part in ("slots", "gamma", "boundary"))
 
 
-@pytest.mark.parametrize("form", ["table", "python", "diffusers"])
-def test_what_the_errors_do_not_carry_is_withheld(form, tmp_path):
+def test_what_the_errors_do_not_carry_is_withheld(tmp_path):
     file = with_errors(tmp_path, 2.0)
-    said = done(file, "--as", form, "--slots", 4)
-    if form == "table":
-        assert "Boundary of two experts: withheld" in said and "Wan 2.2" not in said
-        assert "4 slots of equal loss in epsilon: withheld" in said
-    else:
-        assert said.startswith("# withheld: the errors of the losses leave too much open: start of slot 2 ")
     assert parts_of(file, 2.0)["boundary"]["withheld"]
+    said = done(file, "--slots", 4)
+    assert "Boundary of two experts: withheld" in said and "Wan 2.2" not in said
+    assert "4 slots of equal loss in epsilon: withheld" in said
+    for form in ("python", "diffusers"):
+        said = done(file, "--as", form, "--slots", 4)
+        assert said.startswith("# withheld: the errors of the losses leave too much open: start of slot 2 ")

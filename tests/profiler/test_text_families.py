@@ -15,7 +15,6 @@ import torch
 from diffusers import (
     DiffusionPipeline,
     FluxPipeline,
-    StableDiffusion3Pipeline,
     StableDiffusionPipeline,
     StableDiffusionXLPipeline,
 )
@@ -97,6 +96,8 @@ def said(root, tmp_path):
 def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root, tmp_path, kind):
     found = profile(config(root, kind, tmp_path))
     schedule, k, draw = found.document.noise_schedule, 1, 2
+    if kind == "flux":  # 16 tokens, between 4 with μ = 0.5 and 64 with μ = 1.15
+        assert found.document.schedule.shift == pytest.approx(np.exp(0.5 + 0.65 * 12 / 60))
     t = found.document.timesteps[k]
     image = int(Draws.of(torch.empty(5, 0), schedule.timesteps, 3, 0, CPU).index[t, draw])
     pixels = torch.from_numpy(np.asarray(Image.open(root / "train" / f"{image:02}.png")).copy())
@@ -115,8 +116,7 @@ def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root, tmp_path, kind
 
 
 @pytest.mark.parametrize(
-    ("kind", "part"),
-    [("stable_diffusion", "text_encoder"), ("stable_diffusion_3", "text_encoder_3"), ("flux", "text_encoder_2")],
+    ("kind", "part"), [("stable_diffusion", "text_encoder"), ("stable_diffusion_3", "text_encoder_3")]
 )
 def test_a_text_encoder_without_a_weight_is_refused(root, tmp_path, said, kind, part):
     shutil.copytree(root / kind, tmp_path / kind)
@@ -134,10 +134,6 @@ TRAP = "from pathlib import Path\nPath({!r}).touch()\nclass Evil: pass\nclass Ev
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (
-            {"text_encoder": ["evil", "Evil"]},
-            "model_index.json: text_encoder: 'evil'; allowed: diffusers",
-        ),
         ({"unet": ["evil", "Evil"]}, "model_index.json: unet: 'evil'; allowed: diffusers, transformers"),
         ({"safety_checker": ["evil", "Evil"]}, "model_index.json: safety_checker: 'evil'; allowed: diffusers"),
         ({"scheduler": ["os", "system"]}, "model_index.json: scheduler: 'os'; allowed: diffusers, transformers"),
@@ -198,13 +194,6 @@ def test_sd3_does_without_its_largest_text_encoder(tmp_path, root):
     assert found.document.losses["train"].mean[0] > 0
 
 
-def test_a_shift_that_depends_on_the_size_is_that_of_the_size(tmp_path, root):
-    """16 tokens, between 4 with μ = 0.5 and 64 with μ = 1.15."""
-    schedule = profile(config(root, "flux", tmp_path)).document.schedule
-    assert schedule.kind == "flow"
-    assert schedule.shift == pytest.approx(np.exp(0.5 + 0.65 * 12 / 60))
-
-
 def test_patches_are_those_of_the_pipeline():
     latents = torch.randn(2, 4, 6, 8)
     assert torch.equal(packed(latents), FluxPipeline._pack_latents(latents, 2, 4, 6, 8))
@@ -214,11 +203,7 @@ def test_patches_are_those_of_the_pipeline():
 
 @pytest.mark.parametrize(
     ("kind", "part", "pipeline"),
-    [
-        ("stable_diffusion", "unet", StableDiffusionPipeline),
-        ("stable_diffusion_3", "transformer", StableDiffusion3Pipeline),
-        ("flux", "transformer", FluxPipeline),
-    ],
+    [("stable_diffusion", "unet", StableDiffusionPipeline), ("flux", "transformer", FluxPipeline)],
 )
 def test_a_lora_is_paired_and_the_same_as_its_weights_added(root, tmp_path, kind, part, pipeline):
     pipe = DiffusionPipeline.from_pretrained(root / kind)
@@ -263,7 +248,7 @@ def test_a_lora_of_another_network_is_refused(root, tmp_path, said, capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("part", ["unet", "vae", "text_encoder"])
+@pytest.mark.parametrize("part", ["unet", "text_encoder"])
 def test_weights_that_would_have_to_be_unpickled_are_refused(root, tmp_path, said, part):
     model = shutil.copytree(root / "stable_diffusion", tmp_path / part)
     for file in (model / part).glob("*.safetensors"):
@@ -280,7 +265,6 @@ def test_losses_that_a_shift_leaves_at_zero_are_refused(root, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "resolution", "why"),
     [
-        ("flux", 18, "not a multiple of 4, as the FluxTransformer2DModel needs"),
         ("stable_diffusion_3", 18, "not a multiple of 4, as the SD3Transformer2DModel needs"),
         ("stable_diffusion_3", 4096, "knows places of up to"),
     ],
@@ -290,6 +274,8 @@ def test_sizes_that_a_transformer_cannot_answer_are_refused(said, kind, resoluti
     assert f"--resolution {resolution}: " in line and why in line
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 def test_warnings_of_libraries_are_not_printed(root, tmp_path):
     """Without torchvision image processors warn, of which none is needed."""
     program = [sys.executable, "-c", "import sys; sys.modules['torchvision'] = None; " + RUN]

@@ -28,7 +28,8 @@ PRESETS = Path(__file__).parents[2] / "presets"
 @pytest.mark.parametrize("changes", [{}, ATTENTIVE, {"heads": 2, "block_out_channels": (8, 16, 16)}])
 def test_the_unpruned_cost_is_the_measured_one(tiny_net, changes):
     net = tiny_net(**changes)
-    anatomy, none = Anatomy(net), np.zeros(len(Anatomy(net).layers), dtype=np.int64)
+    anatomy = Anatomy(net)
+    none = np.zeros(len(anatomy.layers), dtype=np.int64)
     assert anatomy.macs(none) == count_cost(net).macs
     weights = sum(p.numel() for p in net.parameters() if p.ndim > 1)
     assert anatomy.weights(none) == weights

@@ -53,13 +53,10 @@ def outputs(net: UNet2DModel) -> torch.Tensor:
 
 
 RATIOS = [(RANDOM, 0.3), (MAGNITUDE, 0.9), (TAYLOR, 0.6), (OVER_ALL, 0.8), (PROXY, 0.7)]
-#: Every method for one kind of network, and two methods for each of the others.
+#: Every method for one kind of network, and a method of gradients for each of the others.
 CASES = [
     *(("attention", *one) for one in RATIOS),
     *((kind, TAYLOR, 0.6) for kind in KINDS if kind != "attention"),
-    ("no attention, three levels", MAGNITUDE, 0.9),
-    ("learned variance", OVER_ALL, 0.8),
-    ("three heads", PROXY, 0.7),
     ("super-resolution", OVER_ALL, 0.8),
 ]
 

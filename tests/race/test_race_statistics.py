@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from unequal.race import simulation
 from unequal.race.claim import Slope, look, pays_from, worth
 from unequal.race.plan import CONFIRM, WHOLE, Plan, claim_of, following, opening
 from unequal.race.simulation import LEAGUE, World, best_prospects, plans, simulate
@@ -25,19 +26,31 @@ def results(**means: float) -> dict[Candidate, dict[int, float]]:
 def test_races_without_a_difference_claim_in_at_most_one_of_twenty() -> None:
     plan = Plan("arm_0", RATES, 0.05, (0.25, (100,)), 4, (0,), False, 2, (1, 2), (200, 201, 202), (203, 204, 205))
     generator = np.random.default_rng(1)
-    courses = [simulate(plan, World.drawn(generator, 12, 0.0), generator) for _ in range(1000)]
+    courses = [simulate(plan, World.drawn(generator, 12, 0.0), generator) for _ in range(500)]
     claims = [one.claim.word for one in courses if one.claim is not None]
-    assert len(claims) > 600
+    assert len(claims) > 300
     assert sum(word in ("better", "worse") for word in claims) / len(courses) <= 0.05
 
 
-def test_28_trainings_find_an_arm_within_five_per_cent_of_the_best() -> None:
+@pytest.mark.parametrize(
+    ("tried", "few", "many", "races", "share"),
+    [
+        # Simulated so little, the plan is not yet the best one; 89 % of its races find such an arm, ± 1.8 %.
+        (15, 15, 60, 300, 0.8),
+        pytest.param(simulation.TRIED, simulation.FEW, simulation.MANY, 500, 0.9, marks=pytest.mark.thorough),
+    ],
+)
+def test_28_trainings_find_an_arm_within_five_per_cent_of_the_best(
+    tried: int, few: int, many: int, races: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("TRIED", tried), ("FEW", few), ("MANY", many)):
+        monkeypatch.setattr(simulation, name, value)
     candidates = plans("uniform", RATES, 0.05, 12)
     plan_of_28 = best_prospects(candidates, 12, lambda one: one.cost(12), 28.0)[0].plan
     assert plan_of_28.cost(12) <= 28
     generator = np.random.default_rng(2)
-    courses = [simulate(plan_of_28, World.drawn(generator, 12, 1.0), generator) for _ in range(500)]
-    assert np.mean([one.arm_regret < 0.05 for one in courses]) >= 0.9
+    courses = [simulate(plan_of_28, World.drawn(generator, 12, 1.0), generator) for _ in range(races)]
+    assert np.mean([one.arm_regret < 0.05 for one in courses]) >= share
     assert np.mean([one.claim is not None and one.claim.word == "better" for one in courses]) >= 0.9
 
 

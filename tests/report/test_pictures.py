@@ -15,7 +15,7 @@ from PIL import Image
 from unequal.errors import UserError
 from unequal.files import write_npz
 from unequal.measures.loss_profile import relative_change
-from unequal.report.drawing import binned, log_bins, log_scale, prefixed, save
+from unequal.report.drawing import binned, log_bins, log_scale, save
 from unequal.report.forest import ForestRow, forest_plot
 from unequal.report.heads import head_wins, read_wins
 from unequal.report.pipeline_pictures import (
@@ -155,10 +155,6 @@ def test_numbers_of_a_log_axis_do_not_overlap(limits: tuple[float, float]) -> No
     places = axes.transData.transform([(0, tick) for tick in axes.get_yticks() if limits[0] <= tick <= limits[1]])[:, 1]
     assert len(places) > 2
     assert np.diff(places).min() > 10 / 72 * axes.figure.dpi  # a line of text of 10 points
-
-
-def test_small_numbers_have_no_prefix() -> None:
-    assert [prefixed(value) for value in (0.8, 1.2, 1.8e12)] == ["0.8", "1.2", "1.8 T"]
 
 
 def test_wins_of_heads_are_drawn_as_shares_of_each_bin(tmp_path: Path) -> None:

@@ -54,8 +54,7 @@ def single(net: nn.Module, prediction: str = "epsilon", **changes: Any) -> Ensem
     return experts_of([net], [(0, 49)], spec_of(prediction, **changes))
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
+@pytest.mark.parametrize(("eta", "batch_size"), [(0.0, 3), (0.7, 1), (0.7, 64), (1.0, 3)])
 def test_an_image_depends_on_seed_and_number_alone(eta, batch_size):
     whole = single(Answering()).sample(10, STEPS, seed=4, batch_size=10, eta=eta)
     cut = single(Answering()).sample(10, STEPS, seed=4, batch_size=batch_size, eta=eta)
@@ -87,8 +86,7 @@ def learned(said: float, ranges: Sequence[tuple[int, int]] = ((0, 49),)) -> Ense
     return experts_of(nets, ranges, spec_of("sample", variance="learned"))
 
 
-@pytest.mark.parametrize("ranges", [[(0, 49)], [(0, 16), (17, 32), (33, 49)]])
-@pytest.mark.parametrize("batch_size", [2, 5])
+@pytest.mark.parametrize(("ranges", "batch_size"), [([(0, 49)], 5), ([(0, 16), (17, 32), (33, 49)], 2)])
 def test_the_least_learned_variance_is_ddims_with_all_its_noise(ranges, batch_size):
     plain, experts = learned(0.3).sample(5, STEPS, eta=1), learned(-1.0, ranges)
     assert torch.equal(experts.sample(5, STEPS, batch_size=batch_size, eta=1, variance="learned"), plain)
@@ -147,9 +145,8 @@ def test_gaps_and_overlaps_are_refused(ranges):
 
 
 BASES = [
-    ("schedule", {"schedule": "cosine"}), ("schedule", {"timesteps": 60}), ("space", {"size": 16}),
-    ("space", {"channels": 3}), ("space", {"autoencoder": "x"}), ("condition", {"condition": low_resolution(2)}),
-    ("condition", {"condition": class_labels(2)}), ("variance", {"variance": "learned"}),
+    ("schedule", {"schedule": "cosine"}), ("schedule", {"timesteps": 60}), ("space", {"autoencoder": "x"}),
+    ("condition", {"condition": low_resolution(2)}), ("variance", {"variance": "learned"}),
 ]  # fmt: skip
 
 
@@ -161,7 +158,7 @@ def test_experts_of_different_bases_are_refused(field, change):
         Ensemble([one, other])
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
+@pytest.mark.parametrize("batch_size", [3, 8])
 def test_super_resolution_enlarges_the_originals_in_turn(batch_size):
     originals = torch.randint(0, 256, (3, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     enlarging = single(Answering(lambda x: x[:, 1:]), "sample", condition=low_resolution(4))
@@ -185,7 +182,7 @@ def class_conditional() -> Ensemble:
     return single(Named(), "sample", condition=class_labels(9))
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 40])
+@pytest.mark.parametrize("batch_size", [1, 3])
 def test_labels_are_drawn_by_seed_and_number_alone(batch_size):
     def brightness(seed: int, count: int = 40) -> list[int]:
         return class_conditional().sample(count, STEPS, seed=seed, batch_size=batch_size)[:, 0, 0, 0].tolist()
@@ -238,8 +235,7 @@ def test_a_model_alone_answers_for_all_timesteps(tmp_path, tiny_net, make_record
     assert torch.equal(experts.sample(2, STEPS), single(tiny_net()).sample(2, STEPS))
 
 
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-@pytest.mark.parametrize("batch_size", [2, 5])
+@pytest.mark.parametrize(("eta", "batch_size"), [(0.0, 5), (1.0, 2)])
 def test_one_network_at_a_time_samples_the_same(groups, eta, batch_size):
     whole, offloaded = (Ensemble.load(groups, resident=resident) for resident in (True, False))
     assert whole.offload is None

@@ -18,7 +18,7 @@ STUDIES = list({model_of(folder): folder for folder in FOLDERS[1:]}.values())
 few = settings(derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 
-@settings(few, max_examples=80)
+@settings(few, max_examples=40)
 @given(document=mutated(tiny_params()))
 def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
     document: Any, tmp_path_factory: pytest.TempPathFactory
@@ -26,7 +26,7 @@ def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
     refusal(gate, document, tmp_path_factory.getbasetemp())
 
 
-@settings(few, max_examples=80)
+@settings(few, max_examples=40)
 @given(text=misspelt(yaml.safe_dump(tiny_params())))
 def test_a_text_that_is_hardly_yaml_is_taken_or_refused_in_one_line(
     text: str, tmp_path_factory: pytest.TempPathFactory
@@ -35,7 +35,7 @@ def test_a_text_that_is_hardly_yaml_is_taken_or_refused_in_one_line(
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=str)
-@settings(few, max_examples=5)
+@settings(few, max_examples=3)
 @given(data=st.data())
 def test_a_mutation_of_a_studys_params_is_taken_or_refused_in_one_line(
     folder: Path, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

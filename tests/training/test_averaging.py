@@ -18,7 +18,6 @@ from unequal.training.averaging import (
     decay,
     exponent_of,
     kept_share,
-    product,
     relative_error,
 )
 
@@ -138,14 +137,6 @@ def test_a_profile_has_the_width_that_it_is_named_for(width):
     weights = points**exponent / (points**exponent).sum()
     mean = weights @ points
     assert np.sqrt(weights @ (points - mean) ** 2) == pytest.approx(width, rel=1e-3)
-
-
-@given(st.floats(0.5, 1), st.floats(0, 20), st.floats(0, 20))
-def test_products_of_profiles_by_quadrature(share, a, b):
-    points = (np.arange(50_000) + 0.5) / 50_000
-    first = np.where(points <= share, (a + 1) * points**a / share ** (a + 1), 0)
-    integral = np.mean(first * (b + 1) * points**b)
-    assert product(PowerProfile(share, a), PowerProfile(1, b)) == pytest.approx(integral, rel=1e-2)
 
 
 def test_another_width_is_made_afterwards_from_kept_snapshots():

@@ -1,6 +1,5 @@
 """Whatever ends a training, it resumes exactly: weights, moments, samplers, objectives and log."""
 
-import errno
 import json
 import os
 import signal
@@ -24,7 +23,7 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 from unequal.training import checkpoint
 from unequal.training.checkpoint import LOG, moments
-from unequal.training.gradient_surgery import Surgery, bargained, projected
+from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import (
     ClusterUncertainty,
@@ -99,21 +98,18 @@ def signalled_at(step: int, number: int) -> Objective:
     return Changed(signal_process)
 
 
-@pytest.mark.parametrize(
-    ("killed_at", "unusual"), [(2, {}), (5, {"runtime_changes": {"channels_last": True}}), (8, {})]
-)
+@pytest.mark.parametrize(("killed_at", "unusual"), [(2, {}), (5, {"runtime_changes": {"channels_last": True}})])
 def test_a_killed_run_ends_as_if_never_killed(build, tmp_path, killed_at, unusual):
     unusual = unusual | {"dropout": 0.2, "horizontal_flips": True, "log_every": 1}
     *_, trained = ends_as_if_never_killed(build, tmp_path, killed_at, **unusual)
     assert (trained.steps, trained.log) == (10, tmp_path / "killed" / LOG)
 
 
-@pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_decaying_momentum_and_a_curriculum_resume_exactly(build, tmp_path, name):
+def test_decaying_momentum_and_a_curriculum_resume_exactly(build, tmp_path):
     decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise")
     plain = {"lr": 2e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     rising = ChangingSampler(curriculum(noise_rate_target(SCHEDULE), ramp_images=30, uniform_share=0.1))
-    optimizer = Optimizer(name=name, momentum_decay=decay, **plain)
+    optimizer = Optimizer(name="sgd", momentum_decay=decay, **plain)
     ends_as_if_never_killed(build, tmp_path, optimizer=optimizer, sampler=rising)
     logged = [line["momentum"] for line in lines(tmp_path / "through")]
     assert logged == sorted(logged, reverse=True)
@@ -152,22 +148,20 @@ def test_an_objective_that_remembers_resumes_exactly(build, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", LEARNING)
-@pytest.mark.parametrize("killed_at", [2, 6])
-def test_samplers_that_learn_resume_exactly(build, tmp_path, kind, killed_at):
+def test_samplers_that_learn_resume_exactly(build, tmp_path, kind):
     def sampler() -> TimestepSampler:
         learning = LEARNING[kind]()
         learning.learn(np.arange(50), np.linspace(1, 2, 50))  # warm, so that what is learned shows in the draws
         return learning
 
-    chosen = {"images": 80, "dropout": 0.2, "gradient_accumulation": 2}
-    through, *_ = ends_as_if_never_killed(build, tmp_path, killed_at, {"sampler": sampler}, **chosen)
+    chosen = {"images": 60, "dropout": 0.2, "gradient_accumulation": 2}
+    through, *_ = ends_as_if_never_killed(build, tmp_path, fresh={"sampler": sampler}, **chosen)
     assert through.source.sampler.state_dict() != sampler().state_dict()
 
 
-@pytest.mark.parametrize("combine", [projected, bargained])
-def test_gradients_of_clusters_resume_exactly(build, tmp_path, combine):
-    surgery = Surgery(Partition([(0, 19), (20, 49)]), combine)
-    ends_as_if_never_killed(build, tmp_path, images=60, surgery=surgery, gradient_accumulation=2)
+def test_gradients_of_clusters_resume_exactly(build, tmp_path):
+    surgery = Surgery(Partition([(0, 19), (20, 49)]), projected)
+    ends_as_if_never_killed(build, tmp_path, surgery=surgery, gradient_accumulation=2)
 
 
 def test_what_is_killed_after_the_last_step_repeats_none(build, tmp_path):
@@ -178,18 +172,6 @@ def test_what_is_killed_after_the_last_step_repeats_none(build, tmp_path):
     again.run()
     assert lines(tmp_path / "work") == before
     assert same_weights(finished, again)
-
-
-@pytest.fixture
-def full_at_the_second_state(monkeypatch):
-    calls, write = iter(range(9)), checkpoint.write_checkpoint
-
-    def full(path: Path, saved: Any) -> None:
-        if next(calls) == 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(path, saved)
-
-    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
 
 
 def test_the_clock_makes_states_due_too_and_changes_no_weights(build, tmp_path, monkeypatch):
@@ -208,32 +190,16 @@ def test_the_clock_makes_states_due_too_and_changes_no_weights(build, tmp_path, 
     assert same_weights(trainer, through)
 
 
-def interrupted(
-    build: Build, folder: Path, saved: int, ends: type[Exception], said: str | None = None, **how: Any
-) -> None:
-    with pytest.raises(ends, match=said):
-        build("interrupted", **how).run()
+@pytest.mark.parametrize(("number", "step"), [(signal.SIGTERM, 1), (signal.SIGINT, 5), (signal.SIGHUP, 5)])
+def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended, number, step):
+    with pytest.raises(ended):
+        build("interrupted", objective=signalled_at(step, number)).run()
     through, resumed = build("through"), build("interrupted")
-    assert (through.step, resumed.step) == (0, saved)
+    assert (through.step, resumed.step) == (0, step)
     for trainer in (through, resumed):
         trainer.run()
     assert same_weights(through, resumed)
-    assert lines(folder / "interrupted") == lines(folder / "through")
-
-
-def test_a_training_resumes_before_a_loss_that_was_no_number(build, tmp_path):
-    interrupted(build, tmp_path, 4, UserError, "NaN or infinite at step 6", objective=broken_at(6))
-
-
-@pytest.mark.usefixtures("full_at_the_second_state")
-def test_a_disk_that_fills_up_costs_the_steps_since_the_last_state(build, tmp_path):
-    interrupted(build, tmp_path, 4, OSError, "No space left")
-
-
-@pytest.mark.parametrize("number", STOPS)
-@pytest.mark.parametrize("step", [1, 5])
-def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended, number, step):
-    interrupted(build, tmp_path, step, ended, objective=signalled_at(step, number))
+    assert lines(tmp_path / "interrupted") == lines(tmp_path / "through")
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None], ids=["ignored by a shell", "without effect"])
@@ -250,11 +216,12 @@ def test_a_signal_that_does_not_end_the_process_leaves_no_short_training(build, 
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("killed_at", [6, 8])
-def test_stored_averages_and_snapshots_survive_a_kill(build, tmp_path, killed_at):
+STORING: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
+
+
+def test_stored_averages_and_snapshots_survive_a_kill(build, tmp_path):
     # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.
-    chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
-    through, _, trained, again = ends_as_if_never_killed(build, tmp_path, killed_at, **chosen)
+    through, _, trained, again = ends_as_if_never_killed(build, tmp_path, killed_at=8, **STORING)
     assert [one.steps for one in trained.averages] == [4, 7, 10]
     assert [(one.steps, one.images_seen) for one in trained.snapshots] == [(4, 16), (6, 24)]
     found = [*again.averages, *again.snapshots]
@@ -263,23 +230,24 @@ def test_stored_averages_and_snapshots_survive_a_kill(build, tmp_path, killed_at
     # One of the two widths that are stored is that of the training.
     last = trained.averages[-1].checkpoint().tensors
     assert all(torch.equal(last[f"width.0.1.{name}"], value) for name, value in through.net.named_parameters())
-    short = build("short", **chosen)
+    short = build("short", **STORING)
     for _ in range(6):
         short.advance()
     assert equal(trained.snapshots[1].weights(), short.averages.main.state_dict())
 
 
-@pytest.mark.parametrize("name", ["snapshot-4", "averages-7"])
-def test_a_training_whose_snapshot_is_gone_is_refused_before_it_goes_on(build, tmp_path, name):
-    chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
-    build(**chosen).run()
-    file = tmp_path / "work" / f"{name}.safetensors"
-    file.unlink()
-    said = f"{file}: gone since it was saved; put it back, or delete {tmp_path / 'work'} to start again"
-    assert refusal(build, **chosen) == said
+def test_a_training_whose_snapshot_is_gone_is_refused_before_it_goes_on(build, tmp_path):
+    build(**STORING).run()
+    for name in ("averages-7", "snapshot-4"):
+        file = tmp_path / "work" / f"{name}.safetensors"
+        content = file.read_bytes()
+        file.unlink()
+        said = f"{file}: gone since it was saved; put it back, or delete {tmp_path / 'work'} to start again"
+        assert refusal(build, **STORING) == said
+        file.write_bytes(content)
 
 
-@pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5}, 4), ({17: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])
+@pytest.mark.parametrize(("milestones", "resumed_at"), [({16: 0.5, 36: 2.0}, 4), ({12: 0.5}, 0)])
 def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(build, tmp_path, milestones, resumed_at):
     """Without that state it gives the same; a state on the way of the old rate alone is left."""
     lowered = OPTIMIZER.model_copy(update={"lr_milestones": milestones})
@@ -299,23 +267,13 @@ def test_a_lower_rate_resumes_from_a_state_that_it_has_not_reached(build, tmp_pa
     assert factors == pytest.approx(expected)
 
 
-SPOILED = {
-    "a digit": lambda log: log.replace(b'"step": 2,', b'"step": 3,'),
-    "no line": lambda log: b"",
-    "half a line more": lambda log: log + b'{"step": 5, "lo',
-    "zeros, as after a power cut": lambda log: b"\x00" * len(log),
-}
-
-
-@pytest.mark.parametrize("spoiled", SPOILED)
-def test_the_log_is_part_of_the_saved_state(build, tmp_path, ended, spoiled):
+def test_the_log_is_part_of_the_saved_state(build, tmp_path, ended):
     with pytest.raises(ended):
         build(objective=signalled_at(5, signal.SIGTERM), log_every=2).run()
     log = tmp_path / "work" / LOG
     whole = log.read_bytes()
     assert [json.loads(line)["step"] for line in whole.splitlines()] == [2, 4]
-    log.write_bytes(SPOILED[spoiled](whole))
-    assert log.read_bytes() != whole
+    log.write_bytes(whole.replace(b'"step": 2,', b'"step": 3,') + b'{"step": 5, "lo')
     build(log_every=2).run()
     assert log.read_bytes().startswith(whole)
     assert [line["step"] for line in lines(tmp_path / "work")] == [2, 4, 6, 8, 10]

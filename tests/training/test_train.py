@@ -169,10 +169,11 @@ def test_a_label_decides_what_is_sampled(run_training, tiny_net):
     """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
     condition = class_labels(2)
     start = start_of(tiny_net(condition=condition), spec_of("sample", condition=condition))
-    here = run_training("base", start, recipe("sample", 800))
+    rate = {"optimizer": {"lr": 3e-3}}
+    here = run_training("base", start, recipe_of("sample", 1600, **rate), batch_size=16)
     assert here.figures["results/metrics/train_base.json"]["spec"]["condition"] == condition.model_dump()
     start = Start.of_model(here.root / "artifacts/models/base")
-    here = run_training("child", start, recipe("sample", 200))
+    here = run_training("child", start, recipe_of("sample", 64, **rate), batch_size=16)
     experts = Ensemble.load(here.root / "artifacts/models/child")
     assert experts.record.spec.condition == condition
     images = experts.sample(16, [40, 20, 5], labels=torch.tensor([0, 1])).float()
@@ -180,8 +181,10 @@ def test_a_label_decides_what_is_sampled(run_training, tiny_net):
     assert (above > below).tolist() == [True, False] * 8
 
 
-@pytest.mark.parametrize(("classes", "known", "said"), [(3, 2, "of 2 classes"), (2, None, "without labels")])
-@pytest.mark.parametrize("start", [train_fresh, take_over])
+@pytest.mark.parametrize(
+    ("start", "classes", "known", "said"),
+    [(train_fresh, 3, 2, "of 2 classes"), (take_over, 2, None, "without labels")],
+)
 def test_other_classes_than_those_of_the_data(
     tmp_path, here, job_of, prepared, tiny_net, network_settings, start, classes, known, said
 ):

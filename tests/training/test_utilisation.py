@@ -15,12 +15,10 @@ GPU = torch.device("cuda")
     [
         ("NVIDIA H100 80GB HBM3", 989e12),
         ("NVIDIA H100 PCIe", 756e12),
-        ("NVIDIA H200", 989e12),
         ("NVIDIA A100-SXM4-40GB", 312e12),
         ("NVIDIA A10G", 70e12),
         ("NVIDIA L40S", 362e12),
         ("NVIDIA L4", 121e12),
-        ("NVIDIA GeForce RTX 4090", 165e12),
         ("Tesla T4", None),
     ],
 )

@@ -1,6 +1,9 @@
 """A training goes on from its model's average, or from where it was: last weights and moments."""
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +98,15 @@ def test_a_model_keeps_its_training_s_last_weights_and_moments(trained):
     assert not torch.equal(state.weights["conv_in.weight"], parameters["conv_in.weight"])
 
 
-@pytest.mark.parametrize("weights", ["averaged", "last"])
-@pytest.mark.parametrize("moments", ["fresh", "carried"])
-def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained, weights, moments):
+def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained):
     folder = trained("base", recipe(WarmStart()))
-    start, state = Start.of_model(folder), TrainingState.load(folder)
-    average = {name: value.clone() for name, value in start.net.state_dict().items()}
-    carried = warm_start(start, recipe(WarmStart(weights=weights, moments=moments)))
-    assert (carried is None) == (moments == "fresh")
-    assert carried is None or equal(carried, state.moments)
-    assert equal(start.net.state_dict(), average if weights == "averaged" else state.weights)
+    average, state = load_model(folder)[0].state_dict(), TrainingState.load(folder)
+    for weights, moments in product(("averaged", "last"), ("fresh", "carried")):
+        start = Start.of_model(folder)
+        carried = warm_start(start, recipe(WarmStart(weights=weights, moments=moments)))
+        assert (carried is None) == (moments == "fresh")
+        assert carried is None or equal(carried, state.moments)
+        assert equal(start.net.state_dict(), average if weights == "averaged" else state.weights)
 
 
 def steps_of(folder: Path) -> set[float]:
@@ -164,17 +166,19 @@ def damaged(folder: Path) -> Start:
     return Start.of_model(folder)
 
 
-@pytest.mark.parametrize(
-    ("make", "chosen", "said"),
-    [
-        (without_state, {}, "keeps no state of its training for warm_start: weights last, moments carried; set keep_"),
-        (pruned, {}, "a pruned network starts with weights averaged, moments fresh"),
-        (damaged, {}, "make the model again"),
-        (of_another_network, {}, "training_state.safetensors: the state of another network; make the model again"),
-        (Start.of_model, {"name": "sgd", "betas": (0.9, 0.999)}, "which 'adamw' has trained, to 'sgd'; allowed"),
-        (lambda folder: Start.of_model(folder).renewed(0), {}, "in a training that begins with fresh weights"),
-    ],
-)
-def test_what_cannot_be_gone_on_from_is_refused(trained, make, chosen, said):
-    start = make(trained("base", recipe(WarmStart())))
-    assert said in refusal(lambda: warm_start(start, recipe(optimizer=PLAIN | chosen)))
+SGD = {"name": "sgd", "betas": (0.9, 0.999)}
+REFUSED: list[tuple[Callable[[Path], Start], dict[str, Any], str]] = [
+    (without_state, {}, "keeps no state of its training for warm_start: weights last, moments carried; set keep_"),
+    (pruned, {}, "a pruned network starts with weights averaged, moments fresh"),
+    (damaged, {}, "make the model again"),
+    (of_another_network, {}, "training_state.safetensors: the state of another network; make the model again"),
+    (Start.of_model, SGD, "which 'adamw' has trained, to 'sgd'; allowed"),
+    (lambda folder: Start.of_model(folder).renewed(0), {}, "in a training that begins with fresh weights"),
+]
+
+
+def test_what_cannot_be_gone_on_from_is_refused(trained, tmp_path):
+    base = trained("base", recipe(WarmStart()))
+    for number, (make, chosen, said) in enumerate(REFUSED):
+        start = make(shutil.copytree(base, tmp_path / f"copy_{number}"))
+        assert said in refusal(lambda start=start, chosen=chosen: warm_start(start, recipe(optimizer=PLAIN | chosen)))

@@ -1,4 +1,4 @@
-"""A race carried out in this process: each stage by its command, in the order of the graph, as DVC would run it."""
+"""A graph carried out in this process: each stage by its command, in the order of the graph, as DVC would run it."""
 
 import importlib
 import shlex
@@ -13,6 +13,8 @@ from unequal.pipeline.sources import write_sources
 if TYPE_CHECKING:
     from dvc.stage import Stage
 
+OWN = Path("dvc.yaml")
+
 
 class Engine:
     """Takes the place of `run_engine`; `ran` are the names of stages that have run."""
@@ -20,12 +22,15 @@ class Engine:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def __call__(self, folder: Path, engine: str, cores: int, options: Any, graph: Path) -> None:
+    def __call__(
+        self, folder: Path, engine: str, cores: int, options: Any = (), dry_run: bool = False, graph: Path = OWN
+    ) -> None:
         """Run what is stale in the working directory, which is the folder."""
         assert folder.resolve() == Path.cwd()
-        write_fingerprints(Path("dvc.yaml"))
-        write_sources(Path("dvc.yaml"))
-        stages = [stage for one in (Path("dvc.yaml"), graph) for stage in stages_of(one)]
+        write_fingerprints(OWN)
+        write_sources(OWN)
+        graphs = dict.fromkeys((OWN, graph))
+        stages = [stage for one in graphs for stage in stages_of(one)]
         # Gates are run, and nothing goes stale with them: their outputs are always equal.
         gates = [stage for stage in stages if (stage.meta or {}).get("gate")]
         self.makers = {out.def_path: stage for stage in stages if stage not in gates for out in stage.outs}
@@ -35,7 +40,7 @@ class Engine:
         for stage in stages:
             if stage.path_in_repo == str(graph):
                 self.run(stage)
-        for one in (Path("dvc.yaml"), graph):
+        for one in graphs:
             record_finished(one)
 
     def read_by(self, stage: "Stage") -> Iterator[str]:
