@@ -30,9 +30,18 @@ def test_a_group_is_compared_with_the_joint_model_by_images_and_errors(tmp_path)
     assert second.part == pytest.approx(0, abs=1e-12)
 
 
-def test_groups_that_cannot_be_compared_are_refused(tmp_path):
+def test_a_group_without_a_whole_bin_is_left_out(tmp_path):
     found = read_results(tmp_path / "endpoints", write_study(tmp_path))
-    assert "no bin of the curves lies within timesteps 5 to 7" in refusal(bins_inside, found, 5, 7)
+    assert bins_inside(found, 5, 7) is None
+    for file in tmp_path.glob("trainings/experts/*.json"):
+        text = file.read_text(encoding="utf-8").replace('"last": 3', '"last": 8')
+        file.write_text(text.replace('"first": 4', '"first": 9'), encoding="utf-8")
+    # The bins are 0, 1, 2 – 3, 4 – 7 and 8 – 9.
+    assert [(one.last, one.over) for one in compare_groups(found, tmp_path / "trainings")] == [(8, (0, 7))]
+
+
+def test_groups_that_differ_between_blocks_are_refused(tmp_path):
+    found = read_results(tmp_path / "endpoints", write_study(tmp_path))
     file = tmp_path / "trainings/experts/block_1.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"last": 3', '"last": 4'), encoding="utf-8")
     line = refusal(compare_groups, found, tmp_path / "trainings")

@@ -110,9 +110,9 @@ def groups_of(
         first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
         if max(map(len, (first, last, stride))) > 1:
             raise UserError(f"'{arm}' has other groups in one block than in another; train it again")
-        if len(plans[0]["groups"]) > 1 and stride == {1}:
-            start, end = first.pop(), last.pop()
-            inside, over = bins_inside(results, start, end)
+        start, end = first.pop(), last.pop()
+        if len(plans[0]["groups"]) > 1 and stride == {1} and (bins := bins_inside(results, start, end)) is not None:
+            inside, over = bins
             yield GroupComparison(
                 arm,
                 start,
@@ -131,18 +131,16 @@ def widths(results: ComparisonResults) -> np.ndarray:
     return np.diff([*results.bins, results.timesteps])
 
 
-def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
+def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]] | None:
     """Weights of the bins that lie wholly in a range of timesteps, and the first and last timestep of those bins.
 
-    Weights, [K], are proportional to a bin's number of timesteps and sum to 1.
-
-    Raises UserError where no bin lies in the range.
+    Weights, [K], are proportional to a bin's number of timesteps and sum to 1. None where no bin lies in the range.
     """
     starts = results.bins
     ends = starts + widths(results)
     inside = (starts >= first) & (ends <= last + 1)
     if not inside.any():
-        raise UserError(f"no bin of the curves lies within timesteps {first} to {last}")
+        return None
     weights = widths(results) * inside
     return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 
@@ -154,7 +152,7 @@ def group_table(groups: Sequence[GroupComparison], joint: str) -> Table:
         "are means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are "
         "shown, and over blocks; the standard error is of the mean change over blocks; no verdict uses it. In the loss "
         "over all timesteps: what these bins change of it, as a share of the joint model's. Groups of every n-th "
-        "timestep are left out."
+        "timestep, and those without a whole bin, are left out."
     )
     return Table("Experts, group by group", COLUMNS, [row(one) for one in groups], note)
 
