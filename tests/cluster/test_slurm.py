@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 
 
 def on_slurm(test):
-    """Start a real one: a job starts Snakemake twice, so that a few of them take minutes."""
+    """Start a real one, where it is installed."""
     without = pytest.mark.skipif(one_node.missing() is not None, reason=str(one_node.missing()))
-    return pytest.mark.thorough(pytest.mark.slurm(without(test)))
+    return pytest.mark.slurm(without(test))
 
 
 #: Enough for jobs that wait for each other, and for jobs that need not: a job starts Snakemake twice.
@@ -157,6 +157,7 @@ def test_all_stages_are_runs_on_the_server(finished, server):
     assert not (finished / "mlflow.db").exists()
 
 
+@pytest.mark.thorough
 @on_slurm
 def test_a_race_runs_as_jobs(tmp_path, environment, warm):
     project = project_of(tmp_path / "project")
@@ -172,6 +173,7 @@ def test_a_race_runs_as_jobs(tmp_path, environment, warm):
     assert (folder / "results/race/recipe.yaml").exists()
 
 
+@pytest.mark.thorough
 @on_slurm
 def test_both_engines_find_nothing_left_to_do(finished, warm):
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
@@ -214,6 +216,7 @@ def lines_of_the_log(project: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
 
 
+@pytest.mark.thorough
 @on_slurm
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
     tmp_path, finished, cluster, environment
