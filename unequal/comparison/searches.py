@@ -21,8 +21,16 @@ NOTE = (
     "are the schemes that the search begins with. The smallest of many losses is biased by the choice, so the best "
     "scheme is measured again on fresh draws."
 )
-ASKING_COLUMNS = ("variant", "block", "group", "requests", "seconds a round", "tokens of the prompt")
-ASKING_COLUMNS += ("tokens of the answer", "USD a round")
+ASKING_COLUMNS = (
+    "variant",
+    "block",
+    "group",
+    "requests",
+    "seconds a round",
+    "tokens of the prompt",
+    "tokens of the answer",
+    "USD a round",
+)
 ASKING_NOTE = "Means a round, refused answers included. Tokens as the endpoint counts them; USD by the plan's prices."
 
 
