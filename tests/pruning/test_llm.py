@@ -133,8 +133,8 @@ def test_the_prompt_describes_the_network(kind, tiny_net, tiny_dit, make_target,
     assert "removes noise from images of 1 channels and 8 x 8 positions." in prompt
     of_unets = ("It is a U-Net", "norm group")
     of_transformers = ("It is a transformer (DiT)", "depth, is no block but the number of blocks")
-    told = [words in prompt for words in (*of_unets, *of_transformers)]
-    assert told == [kind == "unet2d"] * 2 + [kind == "dit"] * 2
+    found = [words in prompt for words in (*of_unets, *of_transformers)]
+    assert found == [kind == "unet2d"] * 2 + [kind == "dit"] * 2
 
 
 def declined(reason: str) -> Reply:

@@ -13,7 +13,7 @@ from unequal.comparison.results import file_of
 from unequal.comparison.settings import Comparison
 from unequal.report.formatting import label, plus_minus
 from unequal.report.page import Table
-from unequal.report.pipeline_tables import asking_means, known
+from unequal.report.pipeline_tables import REQUEST_COLUMNS, REQUESTS_NOTE, known, requests_table
 
 COLUMNS = ("variant", "block", "group", "schemes tried", "best loss after each round", "on fresh draws")
 NOTE = (
@@ -21,17 +21,6 @@ NOTE = (
     "are the schemes that the search begins with. The smallest of many losses is biased by the choice, so the best "
     "scheme is measured again on fresh draws."
 )
-ASKING_COLUMNS = (
-    "variant",
-    "block",
-    "group",
-    "requests",
-    "seconds a round",
-    "tokens of the prompt",
-    "tokens of the answer",
-    "USD a round",
-)
-ASKING_NOTE = "Means a round, refused answers included. Tokens as the endpoint counts them; USD by the plan's prices."
 
 
 class TriedFigures(Figures):
@@ -80,16 +69,24 @@ def read_searches(plan: Comparison, trainings: Path) -> list[Search]:
 
 def search_tables(searches: Sequence[Search]) -> list[Table]:
     """Tables of the rounds, and of requests to a language model; none where nothing was searched for."""
-    rounds = [(*place(one), str(len(one[3]["bank"])), *losses(one[3])) for one in searches]
-    asked = [(*place(one), *requests(one[3]["language_model"])) for one in searches if one[3].get("language_model")]
-    tables = [Table("Searches, round by round", COLUMNS, rounds, NOTE)] if rounds else []
-    return [*tables, Table("Requests to the language model", ASKING_COLUMNS, asked, ASKING_NOTE)] if asked else tables
-
-
-def place(search: Search) -> tuple[str, str, str]:
-    """Variant, block and group as text."""
-    arm, block, group, _ = search
-    return label(arm), str(block), str(group)
+    if not searches:
+        return []
+    rounds = [
+        (label(arm), str(block), str(group), str(len(pruning["bank"])), *losses(pruning))
+        for arm, block, group, pruning in searches
+    ]
+    asked = [
+        (label(arm), str(block), *row)
+        for arm, block, group, pruning in searches
+        if (table := requests_table({group: pruning})) is not None
+        for row in table.rows
+    ]
+    tables = [Table("Searches, round by round", COLUMNS, rounds, NOTE)]
+    if asked:
+        tables.append(
+            Table("Requests to the language model", ("variant", "block", *REQUEST_COLUMNS), asked, REQUESTS_NOTE)
+        )
+    return tables
 
 
 def losses(pruning: Mapping[str, Any]) -> tuple[str, str]:
@@ -100,11 +97,6 @@ def losses(pruning: Mapping[str, Any]) -> tuple[str, str]:
         best = min(best, *(one["loss"] for one in tried))
         course.append(plus_minus(best, None))
     return ", ".join(course), known(pruning.get("fresh_loss"))
-
-
-def requests(asked: Mapping[str, Any]) -> list[str]:
-    """Number of requests, and their means a round."""
-    return [str(asked["requests"]), *map(known, asking_means(asked))]
 
 
 def search_rows(searches: Sequence[Search]) -> list[dict[str, Any]]:
