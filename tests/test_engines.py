@@ -17,7 +17,7 @@ def project(tiny_pipeline, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def forced(project):
-    """What Snakemake says of a run that repeats all."""
+    """Output of Snakemake's dry run of all stages."""
     return run(project, "snakemake", "--cores", "2", "-n", "-F")
 
 

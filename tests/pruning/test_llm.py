@@ -11,18 +11,14 @@ from typing import Any
 
 import pytest
 from chat_server import Chat, Reply, answer, closed_port, error, serving
-from search_place import MAGNITUDE
-from torch import nn
 
 from unequal.errors import UserError
-from unequal.pruning.anatomy import Anatomy, blocks_of
+from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.answers import Refused, answer_model, completion_in, schemes_in
 from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.importance import ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.llm_log import RequestLog
-from unequal.pruning.prompt import prompt_of
 from unequal.settings.pruning import Llm
 
 pytestmark = pytest.mark.slow
@@ -114,27 +110,6 @@ GOOD, DRAFT = (json.dumps({"schemes": [dict.fromkeys(BLOCKS, ratio)] * 2}) for r
 def text(**changes: Any) -> Reply:
     """An answer with other values in its first scheme."""
     return answer(json.dumps({"schemes": [SCHEME | changes, SCHEME]}))
-
-
-#: Entries with a ratio of their own, in order.
-ENTRIES = {
-    "unet2d": ["conv_in", "down_blocks.0", "down_blocks.1", "mid_block", "up_blocks.0", "up_blocks.1"],
-    "dit": ["blocks.0", "blocks.1", "blocks.2", "depth"],
-}
-
-
-@pytest.mark.parametrize("kind", ENTRIES)
-def test_the_prompt_describes_the_network(kind, tiny_net, tiny_dit, make_target, runtime):
-    net: nn.Module = tiny_net() if kind == "unet2d" else tiny_dit(depth=3, heads=4)
-    target, anatomy = make_target(net.eval(), 0.6), Anatomy(net)
-    ranking = ranked(MAGNITUDE, target, anatomy)
-    prompt = " ".join(prompt_of(Evaluator(target, anatomy, ranking, 4, None, runtime), [], 2).split())
-    assert list(blocks_of(ranking)) == ENTRIES[kind]
-    assert "removes noise from images of 1 channels and 8 x 8 positions." in prompt
-    of_unets = ("It is a U-Net", "norm group")
-    of_transformers = ("It is a transformer (DiT)", "depth, is no block but the number of blocks")
-    found = [words in prompt for words in (*of_unets, *of_transformers)]
-    assert found == [kind == "unet2d"] * 2 + [kind == "dit"] * 2
 
 
 def declined(reason: str) -> Reply:
