@@ -30,14 +30,14 @@ SPEED = {"baseline": "plain", "delta": 0.2}
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [
-        ({"comparison.seeds": [0, 0]}, "comparison: seeds: [0, 0] names one twice"),
-        ({"comparison.seeds": [0]}, "comparison: seeds: [0]; allowed: 2 or more blocks"),
-        ({"comparison.repeated.arm": "joint"}, "comparison: comparisons: 'joint' is compared with itself; allowed:"),
-        ({"comparison.repeated.arm": "none"}, "comparison: comparisons: 'none' is no variant; there is: joint,"),
-        ({"comparison.comparisons": [{"arm": "snr", "control": "joint"}]}, "comparison: arms: 'joint_fresh' is in no"),
+        ({"comparison.seeds": [0, 0]}, "comparison.seeds: [0, 0] names one twice"),
+        ({"comparison.seeds": [0]}, "comparison.seeds: [0]; allowed: 2 or more blocks"),
+        ({"comparison.repeated.arm": "joint"}, "comparison.comparisons: 'joint' is compared with itself; allowed:"),
+        ({"comparison.repeated.arm": "none"}, "comparison.comparisons: 'none' is no variant; there is: joint,"),
+        ({"comparison.comparisons": [{"arm": "snr", "control": "joint"}]}, "comparison.arms: 'joint_fresh' is in no"),
         (
             {"comparison.comparisons": []},
-            "comparison: comparisons: name some, or a control of all variants, and not both",
+            "comparison.comparisons: name some, or a control of all variants, and not both",
         ),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the comparison; allowed: others"),
         ({"recipes.base.keep_state": False}, "plans.joint.recipe.warm_start: weights last, moments carried needs"),
@@ -49,9 +49,9 @@ SPEED = {"baseline": "plain", "delta": 0.2}
         ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such variant; there is: joint"),
         (
             {"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}},
-            "pilot: arms: one variant with one try has no",
+            "pilot.arms: one variant with one try has no",
         ),
-        ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
+        ({"pilot.chosen": {"snr": "best"}}, "pilot.chosen.snr: 'best' is no try; there is: carried, "),
         ({"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}}, "pilot.chosen.joint_again: 'carried'"),
         (
             {"recipes.base.keep_state": False, "pilot.arms.continued": ["snr"], "pilot.tries.carried_half": {}}
@@ -79,16 +79,16 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path, edits, complaint):
         (
             TINY,
             {"comparison.batch_sizes": {"none": 32}},
-            "comparison: batch_sizes: 'none' is no variant; there is: plain",
+            "comparison.batch_sizes: 'none' is no variant; there is: plain",
         ),
         (TINY, {"comparison.batch_sizes": {"experts": 32}}, "comparison.batch_sizes: 'experts' is a plan; allowed"),
         (TINY, {"comparison.batch_sizes": {"small": 2000}}, "comparison.batch_sizes.small: 2000; recipes.small sees"),
         (TINY, {"recipes.mixed.images": 640}, "recipes.mixed.images: 640; three heads are compared over 20 periods of"),
         (TINY, {"comparison.batch_sizes": {"mixed": 128}}, "recipes.mixed.images: 1280; three heads are compared over"),
-        (TINY, {"comparison.arms.bases": []}, "comparison.arms: bases: []; allowed with these plans: ['base']"),
-        (TINY, {"comparison.confirm.seeds": [20]}, "comparison: confirm.seeds: [20]; allowed: none, or 2 or more"),
-        (TINY, {"comparison.confirm.seeds": [1, 20]}, "comparison: confirm.seeds: 1 is a judged block; allowed:"),
-        (TINY, {"comparison.confirm.by": "x0_loss_over_log_snr"}, "comparison: confirm.by: 'x0_loss_over_log_snr' is"),
+        (TINY, {"comparison.arms.bases": []}, "comparison.arms.bases: []; allowed with these plans: ['base']"),
+        (TINY, {"comparison.confirm.seeds": [20]}, "comparison.confirm.seeds: [20]; allowed: none, or 2 or more"),
+        (TINY, {"comparison.confirm.seeds": [1, 20]}, "comparison.confirm.seeds: 1 is a judged block; allowed:"),
+        (TINY, {"comparison.confirm.by": "x0_loss_over_log_snr"}, "comparison.confirm.by: 'x0_loss_over_log_snr' is"),
         (
             TINY,
             {"comparison.speed": SPEED | {"baseline": "small"}},

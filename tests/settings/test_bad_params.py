@@ -67,9 +67,9 @@ BAD: dict[str, Bad] = {
     "a patch that does not divide": Bad(
         transformer(patch=3), "network.patch: 3 does not divide the 8 pixels that the network sees"
     ),
-    "heads that do not divide": Bad(transformer(heads=5), "network: heads: 5 do not divide the width 16"),
-    "a width without positions": Bad(transformer(width=18, heads=2), "network: width: 18 is no multiple of 4"),
-    "a file of nobody": Bad(transformer(pretrained="a.pt"), "network: trained_by: needed by pretrained 'a.pt'"),
+    "heads that do not divide": Bad(transformer(heads=5), "network.heads: 5 do not divide the width 16"),
+    "a width without positions": Bad(transformer(width=18, heads=2), "network.width: 18 is no multiple of 4"),
+    "a file of nobody": Bad(transformer(pretrained="a.pt"), "network.trained_by: needed by pretrained 'a.pt'"),
     "a file of a U-Net's": Bad(transformer(openai={"num_heads": 4}), "network.openai: unknown key; allowed here: kind"),
     "guidance without labels": Bad(
         edited("sampling.guidance", {"scale": 2.0}),

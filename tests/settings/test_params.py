@@ -107,7 +107,7 @@ def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> N
 def test_a_secret_in_the_settings_is_refused_and_not_repeated(
     secret: str, edits: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match=r"pruning\.expert\.decider: (api_key_env|base_url): holds") as refusal:
+    with pytest.raises(UserError, match=r"pruning\.expert\.decider\.(api_key_env|base_url): holds") as refusal:
         Params.read(written(edited({"pruning.expert.decider": LLM | edits}), tmp_path))
     assert secret not in str(refusal.value)
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name", "density")
-#: Kinds of errors: an unknown key, a section without the key that chooses its kind, a list of fixed length cut short.
-UNKNOWN, WITHOUT_KIND, WITHOUT_ITEM = "extra_forbidden", "union_tag_not_found", "missing_item"
+#: Kinds of errors: an unknown key, a section without the key that chooses its kind, a list of fixed length cut short,
+#: and what a model's own check refuses.
+UNKNOWN, WITHOUT_KIND, WITHOUT_ITEM, OWN = "extra_forbidden", "union_tag_not_found", "missing_item", "value_error"
 #: Kind of an error → what is allowed in the place of the value; pydantic's bounds fill the braces.
 ALLOWED = {
     "int_type": "a whole number",
@@ -110,7 +111,10 @@ def complaints(error: ValidationError, model: type[BaseModel], values: Any, keys
     lines = []
     for place, some in by_place.items():
         said = sentence(some, sections.get(place, []), meant.get(place))
-        lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}: {said}" if place else said)
+        own = some[0].kind == OWN and isinstance(some[0].value, dict)  # a section's check, which names a key first
+        below = names_of(sections_at(model, place, values)) if own else []
+        between = "." if said.partition(": ")[0].partition(".")[0] in below else ": "
+        lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}{between}{said}" if place else said)
     return lines
 
 
