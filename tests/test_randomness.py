@@ -1,6 +1,7 @@
 """Random numbers that are functions of their keys."""
 
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -8,17 +9,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from unequal import randomness
 from unequal.randomness import (
     Stream,
     noise_of,
     numpy_generator,
+    permutation,
     philox,
     philox_kernel,
     random_words,
     torch_seed,
     uniform_of,
+    uniforms_of,
 )
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -58,7 +62,7 @@ def test_a_key_draws_the_same_whatever_was_drawn_before(key):
 
 
 def test_seeds_streams_and_steps_each_make_a_difference():
-    keys = [(seed, stream, step) for seed in range(5) for stream in Stream for step in range(20)]
+    keys = [(seed, stream, step) for seed in range(3) for stream in Stream for step in range(10)]
     assert len({torch_seed(*key) for key in keys}) == len(keys)
     assert len({tuple(random_words(1, [0], key, "cpu").flatten().tolist()) for key in keys}) == len(keys)
 
@@ -124,12 +128,20 @@ def test_noise_is_standard_normal_and_independent():
 
 
 def test_uniform_draws_are_uniform():
-    draws = uniform_of(range(64_000), 0, Stream.FLIPS, 0).numpy()
+    draws = uniforms_of(range(16_000), 0, Stream.FLIPS, 0)
     assert draws.min() >= 0
     assert draws.max() < 1
     counts = np.histogram(draws, 64, (0, 1))[0]
     # χ² of 63 degrees of freedom, with a standard deviation of √126.
     assert float(((counts - 1000) ** 2 / 1000).sum()) == pytest.approx(63, abs=4 * 126**0.5)
+
+
+@pytest.mark.parametrize("window", [1, 4, 7])
+def test_all_orders_are_equally_likely_where_no_neighbours_are_kept_together(window):
+    counts = Counter(tuple(permutation(4, window, seed).tolist()) for seed in range(4800))
+    assert all(sorted(order) == [0, 1, 2, 3] for order in counts)
+    assert len(counts) == 24
+    assert stats.chisquare([*counts.values()]).pvalue > 1e-3
 
 
 @pytest.mark.gpu

@@ -2,12 +2,10 @@
 
 No random state is stored: the key alone gives the same numbers. Streams separate draws that share a seed.
 
-What every image of a batch has of its own (noise, flips, withheld labels) is a function of the key and the image's
-number by a counter-based generator: a process computes its images' share, noise on its own device. The integers are
+What a training step draws (images, timesteps, noise, flips, withheld labels) are words of a counter-based generator, a
+function of the key and of a number: a process computes its images' share, noise on its own device. The integers are
 the same on every device. Normal numbers are computed in float64 and rounded: however a batch is cut, a device gives the
 same bytes; two devices may differ in the last bit of a float32, where their logarithms and cosines round differently.
-
-Orders of images and timesteps of a batch are drawn jointly by NumPy on the host, where sampling densities are learned.
 """
 
 import math
@@ -105,25 +103,60 @@ def normals(count: int, ids: range | np.ndarray, key: Sequence[int], device: tor
     return found.float().permute(1, 2, 0, 3).reshape(len(ids), 4 * blocks)[:, :count]
 
 
+def uniforms_of(ids: Sequence[int], *key: int) -> np.ndarray:
+    """Draw four multiples of 2⁻³² in [0, 1) for each image by its number alone, [4, B] float64."""
+    return words_on_host(1, ids, key)[:, :, 0] * 2.0**-32
+
+
 def uniform_of(ids: Sequence[int], *key: int, device: torch.device | str = "cpu") -> Tensor:
     """Draw a multiple of 2⁻³² in [0, 1) for each image by its number alone, [B] float64; the host computes them."""
-    return on_device(random_words(1, ids, key, "cpu")[0, :, 0].double() * 2.0**-32, device)
+    return on_device(torch.from_numpy(uniforms_of(ids, *key)[0]), device)
+
+
+def permutation(count: int, window: int, *key: int, device: torch.device | str = "cpu") -> Tensor:
+    """Draw an order of 0 … count − 1 by sorting random words, [count] int64.
+
+    Windows of neighbours come in any order, and so do their members; by a random shift the borders of windows are
+    others under every key, and one window may lie across the end. With a window of 1 all orders are equally likely.
+
+    Args:
+        count: at least 1.
+        window: neighbours that stay together.
+        key: of the draw.
+        device: where the order is computed.
+    """
+    words = random_words(-(-count // 4), range(3), key, device).permute(1, 2, 0).reshape(3, -1)
+    own, shared, shift = words[0, :count], words[1], words[2, 0]
+    places = torch.arange(count, device=device)
+    # 31 bits of the window's word above as many of the member's.
+    keys = (shared[places // window] >> 1 << 31) | (own >> 1)
+    return (torch.argsort(keys, stable=True) + shift) % count
 
 
 def random_words(
     blocks: int, ids: Sequence[int] | np.ndarray, key: Sequence[int], device: torch.device | str
 ) -> Tensor:
     """Draw words of 32 bits, four a block, for each image by its number, [4, B, blocks] int64."""
-    first, second = np.random.SeedSequence(tuple(key)).generate_state(2).tolist()
     if torch.device(device).type == "cpu":
-        # A call of NumPy's takes half the time of one of PyTorch's.
-        places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
-        return torch.from_numpy(np.stack(philox((places, 0, numbers & WORD, numbers >> 32), (first, second))))
+        return torch.from_numpy(words_on_host(blocks, ids, key))
+    first, second = philox_key(key)
     values = ids if isinstance(ids, range) else torch.from_numpy(np.asarray(ids, np.int64))
     place, number = torch.arange(blocks, device=device)[None], on_device(values, device)[:, None]
     if (kernel := philox_kernel()) is not None:
         return torch.stack(kernel(place, number, key0=first, key1=second))
     return torch.stack(philox((place, 0, number & WORD, number >> 32), (first, second)))
+
+
+def words_on_host(blocks: int, ids: Sequence[int] | np.ndarray, key: Sequence[int]) -> np.ndarray:
+    """Draw the words by NumPy, of which a call takes half the time of one of PyTorch's."""
+    places, numbers = np.arange(blocks)[None], np.asarray(ids, np.int64)[:, None]
+    return np.stack(philox((places, 0, numbers & WORD, numbers >> 32), philox_key(key)))
+
+
+def philox_key(key: Sequence[int]) -> tuple[int, int]:
+    """Mix a key into Philox's two words."""
+    first, second = np.random.SeedSequence(tuple(key)).generate_state(2).tolist()
+    return first, second
 
 
 def on_device(values: range | Tensor, device: torch.device | str) -> Tensor:

@@ -123,7 +123,7 @@ def trained(net: torch.nn.Module, spec: ModelSpec) -> None:
     sampler = TypeAdapter(AnySampler).validate_python({"density": "logit_normal"}).build(schedule)
     descent = torch.optim.Adam(net.train().requires_grad_(True).parameters(), lr=2e-3)
     for _ in range(20):
-        drawn = sampler.sample(16, generator)
+        drawn = sampler.sample(generator.random((4, 16)))
         index = torch.from_numpy(generator.integers(len(images), size=16))
         times, weights = torch.from_numpy(drawn.timesteps), torch.from_numpy(drawn.weights).float()
         loss = objective(net, Batch(images[index], torch.randn(16, 1, 8, 8), times, weights)).weighted.mean()

@@ -24,7 +24,7 @@ from unequal.pruning.importance import (
     ranked,
     weighty,
 )
-from unequal.randomness import Stream, noise_of, numpy_generator
+from unequal.randomness import Stream, noise_of, numpy_generator, uniform_of
 from unequal.training.batches import draw_at, image_indices
 
 BuildNet = Callable[..., UNet2DModel]
@@ -118,10 +118,9 @@ def test_a_batchs_gradient(tiny_net, make_target, prepared, timesteps, low, high
     net, by_hand = tiny_net(), tiny_net()
     batch_gradient(make_target(net, seed=3), timesteps, 8)  # type: ignore[arg-type]
     images = tensor_of(prepared.train)
-    x0 = to_model_range(images[torch.from_numpy(image_indices(3, 0, 8, len(images)))])
+    x0 = to_model_range(images[image_indices(3, 0, 8, len(images))])
     epsilon = noise_of((1, 8, 8), range(8), 3, Stream.NOISE, 0)
-    p = np.where((np.arange(50) >= low) & (np.arange(50) <= high), 1 / (high - low + 1), 0)
-    t = torch.from_numpy(numpy_generator(3, Stream.TIMESTEPS, 0).choice(50, size=8, p=p))
+    t = low + (uniform_of(range(8), 3, Stream.TIMESTEPS, 0) * (high - low + 1)).long()
     mean_error(by_hand, x0, epsilon, t).backward()
     assert_same_gradients(net, by_hand)
 

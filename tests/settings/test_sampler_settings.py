@@ -118,7 +118,7 @@ def test_every_draw_goes_with_every_density_or_is_refused(density: str, draw: st
     np.testing.assert_array_equal(sampler.density, plain.density)
     counts = np.zeros(T)
     for seed in range(40):  # 16,000 draws, in pairs at worst: a share scatters by 0.6 %
-        counts += np.bincount(sampler.sample(400, np.random.default_rng(seed)).timesteps, minlength=T)
+        counts += np.bincount(sampler.sample(np.random.default_rng(seed).random((4, 400))).timesteps, minlength=T)
     np.testing.assert_allclose(counts / counts.sum(), sampler.at(0), atol=0.02)
 
 

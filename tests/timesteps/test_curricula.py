@@ -81,11 +81,11 @@ def test_speeds_pairs_come_10_times_as_often_from_below_its_boundary():
 
 def test_a_changing_sampler_draws_what_it_says_and_needs_no_state():
     sampler = ChangingSampler(curriculum(gaussian_target(T, 0.3, 0.02), ramp_images=100, uniform_share=0.0))
-    late = sampler.sample(2000, numpy_generator(1), images_trained=100).timesteps
+    late = sampler.sample(numpy_generator(1).random((4, 2000)), images_trained=100).timesteps
     assert abs(late.mean() - 300) < 5 * 20 / np.sqrt(2000)
-    again = sampler.sample(2000, numpy_generator(1), images_trained=100).timesteps
+    again = sampler.sample(numpy_generator(1).random((4, 2000)), images_trained=100).timesteps
     np.testing.assert_array_equal(late, again)
-    early = sampler.sample(2000, numpy_generator(1), images_trained=0).timesteps
+    early = sampler.sample(numpy_generator(1).random((4, 2000)), images_trained=0).timesteps
     assert early.std() > 250
     assert sampler.state_dict() == {}
 

@@ -73,7 +73,7 @@ def test_the_allocation_over_bins_has_the_least_variance(seed):
 
 
 def test_timesteps_of_a_bin_are_measured_equally_often():
-    drawn = BinMoments(BINS, 0.5).draw(6000, np.random.default_rng(3)).reshape(3, 6000)
+    drawn = BinMoments(BINS, 0.5).draw(np.random.default_rng(3).random(18_000)).reshape(3, 6000)
     for row, (first, last) in zip(drawn, BINS, strict=True):
         counts = np.bincount(row - first, minlength=last - first + 1)
         assert np.abs(counts / 6000 * len(counts) - 1).max() < 5 * np.sqrt(len(counts) / 6000)

@@ -37,6 +37,11 @@ MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
 ALLOCATION = {"refresh_images": 100, "images_per_bin": 3, "memory": 0.5, "uniform_share": 0.1}
 
 
+def numbers(size: int, *seed: int) -> np.ndarray:
+    """Uniform numbers [4, B] of a batch."""
+    return np.random.default_rng(seed).random((4, size))
+
+
 def second_moment(unbiased: bool = False) -> TimestepSampler:
     sampler = LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=unbiased)
     for _ in range(2):
@@ -46,7 +51,7 @@ def second_moment(unbiased: bool = False) -> TimestepSampler:
 
 def adaptive() -> TimestepSampler:
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
-    sampler.refresh(lambda timesteps: MOMENTS[SLOTS.of(timesteps)], np.random.default_rng(0))
+    sampler.refresh(lambda timesteps: MOMENTS[SLOTS.of(timesteps)], numbers(15, 0)[0])
     return sampler
 
 
@@ -96,7 +101,7 @@ def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind):
     """One timestep of each batch, so that no dependence within a batch spoils the test."""
     sampler, expected = built(kind), SAMPLERS[kind][1]
     np.testing.assert_allclose(sampler.probabilities, expected / expected.sum(), rtol=1e-12)
-    drawn = np.array([sampler.sample(4, np.random.default_rng((7, seed))).timesteps[0] for seed in range(6000)])
+    drawn = np.array([sampler.sample(numbers(4, 7, seed)).timesteps[0] for seed in range(6000)])
     assert agrees(drawn, expected)
 
 
@@ -104,7 +109,7 @@ def test_probabilities_are_those_of_the_definition_and_so_are_draws(kind):
 @settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_batches_have_the_size_and_the_weights_asked_for(kind, size, seed):
-    batch = built(kind).sample(size, np.random.default_rng(seed))
+    batch = built(kind).sample(numbers(size, seed))
     assert (batch.timesteps.shape, batch.timesteps.dtype) == ((size,), np.int64)
     assert ((batch.timesteps >= 0) & (batch.timesteps < T)).all()
     if kind != "adaptive":  # which is never without weights
@@ -115,7 +120,7 @@ def test_batches_have_the_size_and_the_weights_asked_for(kind, size, seed):
 def test_weighted_expectation_of_anything_is_its_plain_mean(kind):
     sampler = built(kind, unbiased=True)
     np.testing.assert_allclose(sampler.probabilities * sampler.importance(), 1 / T, rtol=1e-12)
-    batch = sampler.sample(8, np.random.default_rng(0))
+    batch = sampler.sample(numbers(8, 0))
     np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
 
 
@@ -123,14 +128,14 @@ def test_weighted_expectation_of_anything_is_its_plain_mean(kind):
 def test_half_of_a_batch_mirrors_the_other(seed, pairs):
     mirror = np.where(t < 30, t + 30, t - 30)
     sampler = TimestepSampler(normalised((t < 30) * 1.0), draw=Mirrored(mirror))
-    batch = sampler.sample(2 * pairs, np.random.default_rng(seed)).timesteps
+    batch = sampler.sample(numbers(2 * pairs, seed)).timesteps
     low, high = np.sort(batch[batch < 30]), np.sort(batch[batch >= 30])
     np.testing.assert_array_equal(low + 30, high)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 33))
 def test_stratified_takes_the_same_number_from_each_slot(seed, size):
-    counts = in_slots(built("stratified").sample(size, np.random.default_rng(seed)).timesteps)
+    counts = in_slots(built("stratified").sample(numbers(size, seed)).timesteps)
     whole, rest = divmod(size, len(SLOTS))
     assert sorted(counts) == [whole] * (len(SLOTS) - rest) + [whole + 1] * rest
 
@@ -139,7 +144,7 @@ def test_stratified_takes_the_same_number_from_each_slot(seed, size):
 def test_remainders_go_to_all_slots_equally_often(size):
     """The batch of 2 is smaller than the number of slots."""
     sampler, batches = built("stratified"), 3000
-    counts = sum(in_slots(sampler.sample(size, np.random.default_rng((17, seed))).timesteps) for seed in range(batches))
+    counts = sum(in_slots(sampler.sample(numbers(size, 17, seed)).timesteps) for seed in range(batches))
     share = size % len(SLOTS) / len(SLOTS)
     spread = np.sqrt(batches * share * (1 - share))
     assert np.abs(counts - batches * size / len(SLOTS)).max() < 4 * spread
@@ -166,7 +171,7 @@ def test_each_interval_of_log_snr_can_be_drawn_as_often(first, length, step, int
 def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot():
     """Batches are cut into parts for processes and accumulation: no part may hold the small timesteps alone."""
     sampler = built("stratified")
-    drawn = np.stack([sampler.sample(5, np.random.default_rng((23, seed))).timesteps for seed in range(3000)])
+    drawn = np.stack([sampler.sample(numbers(5, 23, seed)).timesteps for seed in range(3000)])
     for place in range(5):
         assert stats.chisquare(in_slots(drawn[:, place])).pvalue > 1e-3
 
@@ -174,7 +179,7 @@ def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot():
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
 def test_low_discrepancy_holds_for_other_probabilities_too(seed, size):
     probabilities = LOSS / LOSS.sum()
-    drawn = TimestepSampler(probabilities, draw=LowDiscrepancy()).sample(size, np.random.default_rng(seed)).timesteps
+    drawn = TimestepSampler(probabilities, draw=LowDiscrepancy()).sample(numbers(size, seed)).timesteps
     counts = np.cumsum(np.bincount(drawn, minlength=T))
     assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
 
@@ -200,14 +205,14 @@ def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_dra
 @given(st.integers(0, 2**32 - 1), st.integers(1, 100))
 def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed, size):
     sampler = adaptive()
-    counts = in_slots(sampler.sample(size, np.random.default_rng(seed)).timesteps)
+    counts = in_slots(sampler.sample(numbers(size, seed)).timesteps)
     expected = size * SLOTS.sums(sampler.probabilities)
     assert (np.abs(counts - expected) < 1 + 1e-9).all()
 
 
 def test_adaptive_weights_are_bounded_by_the_uniform_share():
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
-    sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), np.random.default_rng(0))
+    sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), numbers(15, 0)[0])
     assert 9 < sampler.importance().max() <= 10 + 1e-9
 
 
@@ -232,6 +237,6 @@ def test_weights_on_uniform_draws_expect_what_plain_draws_expect():
     assert (sampler.probabilities * sampler.importance() * gradients).sum() == pytest.approx(
         (density * gradients).sum()
     )
-    batch = sampler.sample(5000, np.random.default_rng(1))
+    batch = sampler.sample(numbers(5000, 1))
     np.testing.assert_array_equal(batch.weights, (T * density)[batch.timesteps])
     assert np.bincount(batch.timesteps, minlength=T).min() > 40  # of 83 expected

@@ -84,7 +84,7 @@ def test_flips_mirror_about_half_of_the_images_and_nothing_else():
 def test_an_image_is_not_always_flipped():
     one, left_is_bright = source(batch_size=10, flips=True), set()
     for step in range(12):
-        place = list(image_indices(0, step, 10, 10)).index(3)
+        place = image_indices(0, step, 10, 10).tolist().index(3)
         row = one.draw(step).x0[place, 0, 0]
         left_is_bright.add(bool(row[0] > row[3]))
     assert left_is_bright == {True, False}
@@ -116,7 +116,7 @@ def test_a_gpu_sees_the_same_batch(resident, prefetch):
 @given(st.integers(1, 25), st.integers(1, 12), st.integers(0, 3), st.none() | st.integers(1, 30))
 def test_every_epoch_holds_every_image_once(images, batch_size, seed, window):
     steps = -(-2 * images // batch_size)
-    order = np.concatenate([image_indices(seed, step, batch_size, images, window) for step in range(steps)])
+    order = torch.cat([image_indices(seed, step, batch_size, images, window) for step in range(steps)]).tolist()
     for epoch in range(2):
         assert sorted(order[epoch * images : (epoch + 1) * images]) == list(range(images))
 
@@ -125,19 +125,27 @@ def test_every_epoch_holds_every_image_once(images, batch_size, seed, window):
 def test_epochs_have_orders_of_their_own(window):
     first, second = (image_indices(0, step, 40, 20, window) for step in range(2))
     orders = [first[:20], first[20:], second[:20], second[20:]]
-    assert len({tuple(order) for order in orders}) == 4
+    assert len({tuple(order.tolist()) for order in orders}) == 4
 
 
 @given(st.integers(1, 40), st.integers(1, 50), st.none() | st.integers(1, 60))
 def test_a_step_has_its_images_whatever_was_asked_before(batch_size, step, window):
-    whole = np.concatenate([image_indices(1, s, batch_size, 50, window) for s in range(step + 1)])
-    np.testing.assert_array_equal(image_indices(1, step, batch_size, 50, window), whole[step * batch_size :])
+    whole = torch.cat([image_indices(1, s, batch_size, 50, window) for s in range(step + 1)])
+    assert torch.equal(image_indices(1, step, batch_size, 50, window), whole[step * batch_size :])
 
 
 def test_a_window_is_a_stretch_of_neighbours():
-    windows = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100)
+    windows = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100).numpy()
     assert sum(np.ptp(images) == 99 for images in windows) >= 9  # one of them may lie across the end
     assert not any((np.diff(images) > 0).all() for images in windows)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", [None, 100])
+def test_a_gpu_takes_the_same_images(window):
+    for step in range(3):
+        found = image_indices(0, step, 400, 1000, window, "cuda")
+        assert torch.equal(found.cpu(), image_indices(0, step, 400, 1000, window))
 
 
 def test_only_large_sets_are_shuffled_in_windows():

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed
 
 from unequal.errors import UserError
-from unequal.randomness import Stream, numpy_generator
+from unequal.randomness import Stream, uniforms_of
 from unequal.timesteps.samplers import TimestepSampler
 
 #: Draws after which the losses of a batch count. By then a device has long computed them: to ask for those of the last
@@ -119,8 +119,8 @@ class Timesteps:
         """
         self.losses.learn(self.draws)
         rank, processes = rank_and_world_size()
-        generator = numpy_generator(self.seed, Stream.TIMESTEPS, self.draws)
-        batch = self.sampler.sample(processes * batch_size, generator, images_trained=self.images)
+        uniforms = uniforms_of(range(processes * batch_size), self.seed, Stream.TIMESTEPS, self.draws)
+        batch = self.sampler.sample(uniforms, images_trained=self.images)
         self.draws, self.images, self.last = self.draws + 1, self.images + processes * batch_size, batch.timesteps
         own = slice(rank * batch_size, (rank + 1) * batch_size)
         timesteps = batch.timesteps[own]

@@ -93,9 +93,9 @@ class BinMoments:
         self.memory = memory
         self.moments: np.ndarray | None = None
 
-    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
-        """`count` timesteps of each bin, uniform within it, one bin behind the other, [K·count]."""
-        return self.bins.draw(np.arange(len(self.bins)).repeat(count), generator)
+    def draw(self, uniform: np.ndarray) -> np.ndarray:
+        """Equally many timesteps of each bin by numbers [n] in [0, 1), one bin behind the other, [n]."""
+        return self.bins.draw(np.arange(len(uniform)) * len(self.bins) // len(uniform), uniform)
 
     def record(self, squares: np.ndarray) -> None:
         """Take in ‖g‖² [K·count] at timesteps that `draw` gave; bins with one that is no number keep their estimate."""

@@ -129,10 +129,9 @@ class Partition(tuple[TimestepRange, ...]):
         """The share of the sum of a table [T] that lies in each range, [K]."""
         return self.sums(table) / table.sum()
 
-    def draw(self, chosen: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """A timestep of each of the chosen ranges [n], uniform within it, [n]."""
-        first, last = np.array(self)[chosen].T
-        return generator.integers(first, last, endpoint=True)
+    def draw(self, chosen: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        """A timestep of each of the chosen ranges [n], uniform within it by numbers [n] in [0, 1), [n] int64."""
+        return self.firsts[chosen] + (uniform * self.lengths[chosen]).astype(np.int64)
 
     def split(self, parts: int) -> "Partition":
         """A finer partition: each range in up to `parts` ranges, as equal as they can be."""

@@ -1,6 +1,6 @@
 """Timestep samplers: a density over timesteps, a way to draw a batch from it, and weights of the losses.
 
-A sampler returns timesteps *and* importance weights. Its draws depend on the generator that it gets and on what it has
+A sampler returns timesteps *and* importance weights. Its draws depend on the numbers that it gets and on what it has
 learned, so that a batch is a pure function of seed, step and state; the state of the samplers that learn is in
 `state_dict`, which the checkpoint holds.
 """
@@ -79,8 +79,9 @@ class TimestepSampler:
         probabilities = self.at(images_trained)
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
-    def sample(self, batch_size: int, generator: np.random.Generator, images_trained: int = 0) -> TimestepBatch:
-        timesteps = self.draw(batch_size, generator, self.density_at(images_trained))
+    def sample(self, uniforms: np.ndarray, images_trained: int = 0) -> TimestepBatch:
+        """A batch by uniform numbers [4, B] in [0, 1), after so many images trained on."""
+        timesteps = self.draw(uniforms, self.density_at(images_trained))
         return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
 
     def over_training(self) -> list[np.ndarray]:
@@ -93,8 +94,8 @@ class TimestepSampler:
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         """Take in the losses [B] of a batch, at its timesteps [B], before importance weights."""
 
-    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:
-        """Measure gradients of `measured_images` single images."""
+    def refresh(self, measure: Measure, uniform: np.ndarray) -> None:
+        """Measure gradients of single images, of which uniform numbers [measured_images] choose the timesteps."""
 
     def state_dict(self) -> dict[str, Any]:
         """Learned state, as JSON can carry it; most learn nothing."""
@@ -219,11 +220,10 @@ class AdaptiveSampler(TimestepSampler):
         self.uniform_share = uniform_share
         super().__init__(self.moments.probabilities(uniform_share), True, draw)
         self.refresh_images = refresh_images
-        self.images_per_bin = images_per_bin
         self.measured_images = images_per_bin * len(bins)
 
-    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:
-        self.moments.record(measure(self.moments.draw(self.images_per_bin, generator)))
+    def refresh(self, measure: Measure, uniform: np.ndarray) -> None:
+        self.moments.record(measure(self.moments.draw(uniform)))
         self.density = self.moments.probabilities(self.uniform_share)
 
     def state_dict(self) -> dict[str, Any]:

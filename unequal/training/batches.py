@@ -1,9 +1,9 @@
 """Batches: a pure function of (seed, step), so that nothing has to be remembered to resume.
 
-Indices and timesteps of a step come from generators seeded by (seed, stream, step), of which 1, 2 or 8 processes draw
-the same global batch. Noise, flips and withheld labels are functions of (seed, stream, step, place in the batch), which
-each process computes for its part alone, on its device. A GPU gets of a step what it cannot compute: indices of
-images, timesteps and weights, by copies for which nothing waits, and images that are not in its memory.
+All that is random is a function of (seed, stream, step, place in the batch) by one generator, so that 1, 2 or 8
+processes draw the same global batch. Noise is computed for a process's part alone, on its device. A GPU gets of a step
+what the host decides: timesteps, weights, flips and withheld labels, by copies for which nothing waits, and images that
+are not in its memory.
 
 Images are seen epoch after epoch, each epoch in an order of its own. A data set that may not fit into memory is
 shuffled in windows of neighbours: windows come in any order, images in any order within them, so that a disk reads
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from unequal.data.prepared import chosen, to_model_range
 from unequal.loops.timesteps import to_device
-from unequal.randomness import Stream, noise_of, numpy_generator, uniform_of
+from unequal.randomness import Stream, noise_of, numpy_generator, permutation, uniform_of, uniforms_of
 from unequal.settings.condition import Condition, DroppedLabels
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
@@ -131,8 +131,8 @@ class BatchSource:
 
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
-        drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window)
-        index = to_device(drawn[part], self.images.device)
+        where, size = self.images.device, self.batch_size
+        index = image_indices(self.seed, step, size, len(self.images), self.window, where)[part]
         images, labels = self.images[index], chosen(self.labels, index, index.device)
         if self.device.type == "cuda" and not images.is_cuda:
             return images.pin_memory(), None if labels is None else labels.pin_memory()
@@ -140,9 +140,8 @@ class BatchSource:
 
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
-        generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
-        trained = step * self.batch_size
-        return self.sampler.sample(self.batch_size, generator, trained)
+        uniforms = uniforms_of(range(self.batch_size), self.seed, Stream.TIMESTEPS, step)
+        return self.sampler.sample(uniforms, images_trained=step * self.batch_size)
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], for a measurement before a step, not for training."""
@@ -179,43 +178,22 @@ def window_of(images: int, bytes_an_image: int) -> int | None:
     return max(1, WINDOW_BYTES // bytes_an_image)
 
 
-def image_indices(seed: int, step: int, batch_size: int, images: int, window: int | None = None) -> np.ndarray:
-    """Indices [B] of the images of a step."""
-    positions = np.arange(step * batch_size, (step + 1) * batch_size)
-    epochs, offsets = np.divmod(positions, images)
-    return np.concatenate(
-        [in_epoch(seed, int(epoch), offsets[epochs == epoch], images, window) for epoch in np.unique(epochs)]
-    )
+def image_indices(
+    seed: int, step: int, batch_size: int, images: int, window: int | None = None, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Indices [B] int64 of the images of a step: the next ones of the epochs' orders."""
+    start, stop, parts = step * batch_size, (step + 1) * batch_size, []
+    while start < stop:
+        epoch, offset = divmod(start, images)
+        parts.append(epoch_order(seed, epoch, images, window or 1, device)[offset : offset + stop - start])
+        start += len(parts[-1])
+    return torch.cat(parts)
 
 
-def in_epoch(seed: int, epoch: int, offsets: np.ndarray, images: int, window: int | None) -> np.ndarray:
-    """Indices of the images that come at these places [n] of an epoch."""
-    if window is None:
-        return permutation(seed, epoch, images)[offsets]
-    order, starts, shift = windows(seed, epoch, images, window)
-    places = np.searchsorted(starts, offsets, side="right") - 1
-    found = np.empty_like(offsets)
-    for place in np.unique(places):
-        here, number = places == place, int(order[place])
-        length = min(window, images - number * window)
-        shuffled = numpy_generator(seed, Stream.SHUFFLE, epoch, number).permutation(length)
-        found[here] = number * window + shuffled[offsets[here] - starts[place]]
-    return (found + shift) % images
-
-
-@lru_cache(maxsize=4)
-def windows(seed: int, epoch: int, images: int, window: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """The order of an epoch's windows, the place in the epoch where each begins, and how far all are moved."""
-    generator = numpy_generator(seed, Stream.SHUFFLE, epoch)
-    order = generator.permutation(-(-images // window))
-    lengths = np.minimum(window, images - order * window)
-    return order, np.cumsum(lengths) - lengths, int(generator.integers(images))
-
-
-@lru_cache(maxsize=4)
-def permutation(seed: int, epoch: int, images: int) -> np.ndarray:
-    """The order of the images in an epoch."""
-    return numpy_generator(seed, Stream.SHUFFLE, epoch).permutation(images)
+@lru_cache(maxsize=2)
+def epoch_order(seed: int, epoch: int, images: int, window: int, device: torch.device | str) -> Tensor:
+    """The order of the images in an epoch, [N] int64."""
+    return permutation(images, window, seed, Stream.SHUFFLE, epoch, device=device)
 
 
 @dataclass(frozen=True)

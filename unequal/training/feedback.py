@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from unequal.loops.timesteps import LossQueue
-from unequal.randomness import Stream, numpy_generator, torch_seed
+from unequal.randomness import Stream, torch_seed, uniforms_of
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.objectives import Objective
@@ -55,8 +55,9 @@ class Feedback:
         """Let the sampler learn from losses that count in a step, and measure before it if its time has come."""
         self.losses.learn(step)
         if self.due(step):
-            generator = numpy_generator(self.source.seed, Stream.MEASURED, step, 0)
-            self.sampler.refresh(partial(self.squared_norms, step), generator)
+            places = range(self.sampler.measured_images)
+            uniform = uniforms_of(places, self.source.seed, Stream.MEASURED, step, 0)[0]
+            self.sampler.refresh(partial(self.squared_norms, step), uniform)
 
     def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
         """‖g‖² of single images at timesteps [n]; each process measures its share of them."""

@@ -340,7 +340,7 @@ class Trainer:
             "lr_milestones": [*self.settings.lr_milestones.items()],
         }
         if self.accelerator.is_main_process:
-            tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8))
+            tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8).copy())
             self.writer.start(self.work / CHECKPOINT, Saved(tensors, facts))
         self.saved_step = self.step
 
