@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unequal.environment import STOPS, Stopped
 from unequal.errors import UserError
+from unequal.processes import stop_line
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.partition import Partition
@@ -196,6 +197,7 @@ def test_a_signalled_run_saves_first_and_resumes_exactly(build, tmp_path, ended,
         build("interrupted", objective=signalled_at(step, number)).run()
     through, resumed = build("through"), build("interrupted")
     assert (through.step, resumed.step) == (0, step)
+    assert stop_line() == f"stopped at step {step} of {through.steps}; the same command goes on"
     for trainer in (through, resumed):
         trainer.run()
     assert same_weights(through, resumed)

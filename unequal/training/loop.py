@@ -169,6 +169,7 @@ class Trainer:
     def run(self) -> Trained:
         """Train up to the budget. Raises Diverged where the loss becomes NaN or infinite."""
         stop_sync = StopSync(self.accelerator, self.step)
+        describe_stop(self.place)
         with self.progress() as bar, stop_deferred() as stop_asked, self.writer as writer:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
@@ -181,8 +182,8 @@ class Trainer:
                 if stop or due or self.step == self.steps:
                     self.save()
                 if stop:
-                    describe_stop(f"at step {self.step:,} of {self.steps:,}")
                     break
+            describe_stop(self.place)
             # A process that was asked to stop ends with this block: none may before the main one has saved.
             writer.finish()
             self.accelerator.wait_for_everyone()
@@ -387,6 +388,11 @@ class Trainer:
     @property
     def images_seen(self) -> int:
         return self.feedback.images_seen(self.step)
+
+    @property
+    def place(self) -> str:
+        """Where the training stands, for the line of a stage that is stopped."""
+        return f"at step {self.step:,} of {self.steps:,}"
 
     def steps_to(self, images: int) -> int:
         """Optimizer steps until so many images have been seen."""
