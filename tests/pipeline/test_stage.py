@@ -36,6 +36,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setattr(Recorder, "calls", [])
+    monkeypatch.setattr("unequal.processes._stopped_at", [])
     write_params()
     Path("in.txt").write_text("hello")
     return tmp_path
