@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from commands import done, refused
 from graph import ROOT
-from PIL import Image
+from PIL import ExifTags, Image
 
 from unequal.cli import estimate
+from unequal.cli.survey import Survey
 from unequal.pipeline.params_files import check_params
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml
@@ -74,6 +75,25 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     (cost,) = (number for number, line in enumerate(lines) if line.startswith("cost: "))
     assert "FLOPs" in lines[cost] and "on this machine's cpu" in lines[cost + 2]
     assert "unequal race plan" in lines[-1]
+
+
+def test_turned_pictures_count_as_they_stand_upright(tmp_path: Path) -> None:
+    lying = Image.Exif()
+    lying[ExifTags.Base.Orientation] = 6
+    write(tmp_path / "upright.png", size=(30, 20))
+    Image.new("RGB", (20, 30)).save(tmp_path / "lying.jpg", exif=lying)
+    survey = Survey.of(tmp_path, 16)
+    assert survey.summary().startswith("2 images, 30 × 20 pixels")
+    assert "1 are turned upright, as their EXIF data say" in survey.oddities(16)
+
+
+@pytest.mark.usefixtures("unpriced")
+def test_a_damaged_picture_is_said_at_once_and_no_check_is_passed(here: Path) -> None:
+    cut = here / "images/dogs/wide.png"
+    cut.write_bytes(cut.read_bytes()[:-300])
+    said = done("init", "--images", "images", "--size", 32)
+    assert "  note: 1 (wide.png) cannot be read: training refuses such files; remove or replace them\n" in said
+    assert "images/dogs/wide.png: not a readable image; repair or remove it" in refused("check")
 
 
 @pytest.mark.parametrize("size", [16, 32, 64, 128])

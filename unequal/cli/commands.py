@@ -26,12 +26,14 @@ def check(params_file: Path) -> None:
     All problems are listed, a line each.
     """
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
+    from unequal.cli.survey import refuse_unreadable
     from unequal.pipeline.params_files import check_params
     from unequal.processes import threads
     from unequal.settings.params import ExpertParams
 
     with threads(1):  # one image is too little to share
         params = check_params(params_file)
+        refuse_unreadable(params.data)
         say(f"{params_file}: sound")
         if isinstance(params, ExpertParams) and params.network.pretrained is None:
             from unequal.cli.estimate import data_line, extent

@@ -1,5 +1,6 @@
 """DVC's plots as one page that needs no network: `unequal plots`."""
 
+import base64
 import re
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from unequal.files import write_bytes
 LIBRARIES = ("vega", "vega-lite", "vega-embed")
 #: Pattern of a plot with figures on DVC's page, or of a picture; a plot without figures is `{}`.
 SHOWN = re.compile(r"var spec = \{[^}]|<img ")
+#: Pattern of the file of a picture on DVC's page.
+PICTURE = re.compile(r'(?<=<img src=")[^"]+(?=")')
 HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plots</title>\n'
 
 
@@ -35,8 +38,17 @@ def write_plots(page: Path, revisions: Sequence[str]) -> None:
         if not drawn.exists() or not SHOWN.search(drawn.read_text(encoding="utf-8").rpartition("</head>")[2]):
             raise UserError("dvc plots: nothing to draw yet; run `snakemake --cores all` or `dvc repro` first")
         say(*done.stderr.splitlines(), err=True)
-        write_bytes(page, drawn.read_bytes())
+        write_bytes(page, with_pictures(drawn).encode())
     say(page)
+
+
+def with_pictures(page: Path) -> str:
+    """Return DVC's page with the pictures inside, which it leaves in files."""
+
+    def inside(found: re.Match[str]) -> str:
+        return f"data:image/png;base64,{base64.b64encode((page.parent / found[0]).read_bytes()).decode()}"
+
+    return PICTURE.sub(inside, page.read_text(encoding="utf-8"))
 
 
 def scripts() -> str:

@@ -168,4 +168,4 @@ def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
         for name, picture in pictures.items():
             (place / f"{name}.png").write_bytes(png_of(picture))
     way = "" if request.interpolate is None else f" to {request.interpolate}, interpolated"
-    return f"{out}: {len(images)} images of {request.folder()}, seed {request.seed}{way}"
+    return f"{out / 'grid.png' if grid else out}: {len(images)} images of {request.folder()}, seed {request.seed}{way}"

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import ExifTags, Image
 
 from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
 from unequal.data.sources import FolderImages, folder
-from unequal.errors import UserError
+from unequal.errors import UserError, UserErrors
 from unequal.settings.data import Data
+from unequal.settings.values import expanded
 
 #: Largest number of files that are decoded, at random in larger folders. Sizes and modes are read from all files.
 DECODED = 500
@@ -21,6 +23,8 @@ LARGE_CLASS, CROPPED = 0.6, 1 / 3
 SMALL_CLASS = 10
 #: Number of images below which a model may memorize them.
 FEW = 1000
+#: Orientations of EXIF from which width and height change places.
+LYING = 5
 #: Number of file names in a line.
 NAMED = 2
 
@@ -32,8 +36,9 @@ class Survey:
     Attributes:
         files: files of the images, sorted.
         classes: images of each class, by its name; empty without labels.
-        sizes: width and height of each readable file.
+        sizes: width and height of each readable file, upright.
         modes: Pillow's mode → number of files.
+        turned: number of files that their EXIF data turn upright.
         grey, transparent: of the decoded files, those without colour, and those with transparent pixels.
         decoded: number of decoded files.
         unreadable, copies: files that cannot be read, and files with the bytes of an earlier one.
@@ -44,6 +49,7 @@ class Survey:
     classes: dict[str, int]
     sizes: np.ndarray
     modes: Counter[str]
+    turned: int
     grey: list[Path]
     transparent: list[Path]
     decoded: int
@@ -58,12 +64,14 @@ class Survey:
         source = folder(path, data)
         assert isinstance(source.images, FolderImages)
         files = source.images.files
-        sizes, modes, unreadable = list[tuple[int, int]](), Counter[str](), list[Path]()
+        sizes, modes, turned, unreadable = list[tuple[int, int]](), Counter[str](), 0, list[Path]()
         for file in files:
             try:
                 with opened(file) as header:
-                    sizes.append(header.size)
+                    orientation = orientation_of(header)
+                    sizes.append(header.size if orientation < LYING else header.size[::-1])
                     modes[header.mode] += 1
+                    turned += orientation > 1
             except (OSError, ValueError, SyntaxError):
                 unreadable.append(file)
         readable = sorted(set(files) - set(unreadable))
@@ -85,7 +93,7 @@ class Survey:
                 grey.append(file)
         classes = Counter(file.parent.name for file in files) if source.labels is not None else {}
         found = (grey, transparent, decoded, unreadable, copies(files))
-        return cls(files, dict(classes), np.array(sizes), modes, *found, source.notes)
+        return cls(files, dict(classes), np.array(sizes), modes, turned, *found, source.notes)
 
     @property
     def channels(self) -> int:
@@ -122,7 +130,9 @@ class Survey:
         yield from (note for note in self.notes if not note.endswith("in no subfolders"))
         of = "" if self.decoded == len(self.files) else f" of {self.decoded:,} that were looked at"
         if self.unreadable:
-            yield f"{counted(self.unreadable)} cannot be read: training refuses the set until they are gone"
+            yield f"{counted(self.unreadable)} cannot be read: training refuses such files; remove or replace them"
+        if self.turned:
+            yield f"{self.turned:,} are turned upright, as their EXIF data say"
         if self.transparent:
             yield f"{counted(self.transparent)}{of} have transparent pixels, put on data.background (white by default)"
         if self.grey and self.channels == 3:
@@ -144,6 +154,22 @@ class Survey:
                 yield f"{len(rare)} classes have fewer than {SMALL_CLASS} images, {rare[0]} among them"
         if len(self.files) < FEW:
             yield f"{len(self.files)} images are few: compare samples with their nearest training images"
+
+
+def refuse_unreadable(data: Data) -> None:
+    """Raise UserErrors that name the files of a folder that cannot be read, as far as a survey finds them."""
+    if data.source == "folder" and data.path is not None:
+        survey = Survey.of(Path(expanded(data.path)), data.image_size)
+        if survey.unreadable:
+            raise UserErrors([f"{file}: not a readable image; repair or remove it" for file in survey.unreadable])
+
+
+def orientation_of(header: Image.Image) -> int:
+    """EXIF's orientation of an opened file, 1 to 8; damaged EXIF data say nothing."""
+    try:
+        return int(header.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # Pillow raises what their decoding raises
+        return 1
 
 
 def counted(files: Sequence[Path]) -> str:
