@@ -87,7 +87,8 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
     trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
     caution = "; another training may change the order." if count == 1 else "."
     if not ready:
-        return Recommendation("base", "Give the base more images: it is not good enough to compare methods.")
+        text = "Give the base more images: it is not good enough to compare methods. Until it is, `best` is the base."
+        return Recommendation("base", text)
     difference = differences.get(best)
     if difference is not None and difference.distinguishable and difference.log_ratio < 0:
         text = (

@@ -95,7 +95,8 @@ class Readiness:
         if self.ready:
             text = f"The base is good enough for comparisons: {self.scale}; {self.trend}."
         else:
-            text = f"The base is not good enough for comparisons: {'; '.join(self.faults)}. Nothing below is ranked."
+            faults = "; ".join(self.faults)
+            text = f"The base is not good enough for comparisons: {faults}. Until it is, no method is recommended."
         found = [Statement("base", text, self.figures())]
         if self.covered is not None:
             ratio = self.fid / self.real
