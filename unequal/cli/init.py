@@ -217,7 +217,7 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
     for section, values in changes.items():
         for key, value in values.items():
             text = replaced(text, section, key, value)
-    more = f"; {wanted} would be more than {MOST_PASSES}, and memorize them" if budget < wanted else ""
+    more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
     choices = [
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {survey.fitted(size)}",
         "flips: on; set training.horizontal_flips: false where left and right mean something, as in text or logos",

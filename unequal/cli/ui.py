@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
+from unequal.environment import Stopped
 from unequal.errors import UserError, say
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.store import database_file, experiment_number
@@ -40,10 +41,14 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
         return
     if not database.exists():
         raise UserError(f"{database}: no run was logged yet; run the pipeline first")
+    say("MLflow's server starts, which takes up to a minute …", err=True)
     with server(f"sqlite:///{database}", port) as process:
         show(f"http://{HOST}:{port}", experiment_number(f"sqlite:///{database}", tracking.experiment), browser)
         say("Ctrl-C ends the server.")
-        process.wait()
+        try:
+            process.wait()
+        except Stopped as stopped:  # a server has nothing that could go on
+            sys.exit(128 + stopped.number)
 
 
 def show(server: str, experiment: str | None, browser: bool) -> None:
@@ -80,4 +85,5 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):
             return
         time.sleep(0.5)
-    raise UserError("MLflow's server does not answer; its own messages stand above")
+    late = "" if process.poll() is not None else f" within {START_SECONDS} s; try again when the machine is less busy"
+    raise UserError(f"MLflow's server does not answer{late}; its own messages stand above")
