@@ -73,7 +73,9 @@ if workflow.is_main_process:
             shutil.rmtree(f".snakemake/{left}", ignore_errors=True)
             os.makedirs(f".snakemake/{left}", exist_ok=True)
     except Timeout:
-        pass  # Snakemake's own locks decide whether the other one is in the way
+        # Snakemake would call the other one's files incomplete, and advise to delete them.
+        if not workflow.output_settings.dryrun:
+            raise WorkflowError("another Snakemake is at work in this folder; wait until it ends, or stop it") from None
 
 
 STOP = StopFilter()

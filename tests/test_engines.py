@@ -5,7 +5,10 @@ from zipfile import ZipFile
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
+from filelock import FileLock
 from harness.projects import edit, run
+
+from unequal.pipeline.engines import ALONE
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -24,6 +27,14 @@ def forced(project):
 def test_nothing_is_left_to_do_for_either_engine(project):
     assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
     assert stages_of_repro(run(project, "dvc", "repro")) == set()
+
+
+def test_a_second_snakemake_in_a_folder_is_refused(project):
+    with FileLock(project / ALONE):
+        said = run(project, "snakemake", "--cores", "2", ok=False)
+        assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
+    assert "another Snakemake is at work in this folder; wait until it ends, or stop it" in said
+    assert "Traceback" not in said
 
 
 def test_every_stage_waits_for_the_gate(forced):
