@@ -202,6 +202,7 @@ def test_an_engine_that_does_not_stop_is_killed_with_its_stages(tmp_path, monkey
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     assert int((tmp_path / "stage").read_text()) in {one.pid for one in engines}
+    psutil.wait_procs(engines, timeout=5)  # a busy system takes a while to end what is killed
     assert not [one for one in engines if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
