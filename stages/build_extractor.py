@@ -130,7 +130,16 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     train = slice(*data.facts["split"]["train"])
     held = slice(*data.facts["split"]["holdout"])
     learned = None if labels is None else labels[train]
-    train_classifier(net, data.train, learned, chosen.images, chosen.batch_size, chosen.lr, settings.seed)
+    train_classifier(
+        net,
+        data.train,
+        learned,
+        chosen.images,
+        chosen.batch_size,
+        chosen.lr,
+        settings.seed,
+        shown=run.runtime.progress,
+    )
     net.normalise(tensor_of(data.train))
     shown = None if labels is None else labels[held]
     accurate = accuracy(net, data.images[held], shown)

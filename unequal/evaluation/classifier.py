@@ -18,6 +18,7 @@ from torch.nn import functional
 from unequal.data.prepared import tensor_of, to_model_range
 from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
+from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator
 
 WIDTH = 32
@@ -82,27 +83,40 @@ class Classifier(nn.Module):
 
 
 def train_classifier(
-    net: Classifier, images: np.ndarray, labels: np.ndarray | None, budget: int, batch_size: int, lr: float, seed: int
+    net: Classifier,
+    images: np.ndarray,
+    labels: np.ndarray | None,
+    budget: int,
+    batch_size: int,
+    lr: float,
+    seed: int,
+    shown: bool = False,
 ) -> None:
-    """Train in place on [N, C, H, W] uint8 images for a budget of images: labels [N] or, without any, rotations."""
+    """Train in place on [N, C, H, W] uint8 images for a budget of images: labels [N] or, without any, rotations.
+
+    Args:
+        shown: with its progress.
+    """
     device = next(net.parameters()).device
     steps = -(-budget // batch_size)
     optimizer = torch.optim.AdamW(net.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
-    for step in range(steps):
-        generator = numpy_generator(seed, Stream.CLASSIFIER, step)
-        index = generator.integers(len(images), size=batch_size)
-        batch = torch.from_numpy(images[index])
-        if labels is None:
-            turns = torch.from_numpy(generator.integers(ROTATIONS, size=batch_size))
-            batch, classes = rotated(batch, turns), turns
-        else:
-            classes = torch.from_numpy(labels[index])
-        loss = functional.cross_entropy(net(batch.to(device)), classes.to(device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
+    with progress(steps, "steps", label="feature network", shown=shown) as bar:
+        for step in range(steps):
+            generator = numpy_generator(seed, Stream.CLASSIFIER, step)
+            index = generator.integers(len(images), size=batch_size)
+            batch = torch.from_numpy(images[index])
+            if labels is None:
+                turns = torch.from_numpy(generator.integers(ROTATIONS, size=batch_size))
+                batch, classes = rotated(batch, turns), turns
+            else:
+                classes = torch.from_numpy(labels[index])
+            loss = functional.cross_entropy(net(batch.to(device)), classes.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            bar.update()
 
 
 def rotated(images: Tensor, turns: Tensor) -> Tensor:

@@ -137,7 +137,7 @@ class Runtime(Strict):
     bucket_mb: int = Field(
         default=25, gt=0, le=10_000, description="megabytes of gradients that processes average at a time"
     )
-    progress: bool = Field(description="progress bars on a terminal")
+    progress: bool = Field(description="bars on a terminal, elsewhere lines in logs")
     checkpoint_seconds: PositiveFloat | None = Field(
         default=None,
         description="save a training's state after so many seconds too; null: by training.checkpoint_every alone",
