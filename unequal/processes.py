@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import torch
-
 from unequal.environment import signals_to_stop
 
 #: Environment variable that names the common folder.
@@ -88,6 +86,8 @@ def decided_file(common: Path, answer: bool) -> Path:
 
 def meet(backend: str) -> None:
     """Connect launched processes, by a file: a port could be taken meanwhile."""
+    import torch  # a launcher does without: it takes seconds
+
     if (common := folder()) is None or torch.distributed.is_initialized():
         return
     store = torch.distributed.FileStore(str(common / "processes"), count())  # type: ignore[attr-defined]
@@ -151,6 +151,7 @@ def threads(count: int) -> Iterator[None]:
     Their number decides how a sum rounds, so it is a setting. One is the quickest for small networks where stages run
     side by side, or the machine does other things: threads that share a step wait for the last of them.
     """
+    import torch
     from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()

@@ -1,7 +1,7 @@
 """Saved states of work that is resumed: each has a digest, by which a file that was altered since is detected.
 
-Tensors and facts are a safetensors file, with facts and digest in its metadata; facts alone are a JSON file. Both are
-written whole. A state that cannot be read as it was written counts as damaged, and its work is done again.
+Tensors and facts are a safetensors file, with facts and digest in its metadata, written whole. A state that cannot be
+read as it was written counts as damaged, and its work is done again. Facts alone are written by `unequal.facts`.
 """
 
 import hashlib
@@ -15,14 +15,15 @@ from typing import Any
 from torch import Tensor, uint8
 
 from unequal.errors import UserError, needs
-from unequal.files import json_or_none, settle, sync, write_json
+from unequal.facts import DIGEST, FACTS
+from unequal.files import settle, sync
 
 needs(__name__, "pipeline", "safetensors")
 from safetensors import SafetensorError, safe_open  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
-#: Entry of a file's metadata, and what it holds.
-SAVED, FACTS, DIGEST = "saved", "facts", "digest"
+#: Entry of a file's metadata; it holds facts and digest.
+SAVED = "saved"
 
 
 @dataclass(frozen=True)
@@ -79,22 +80,3 @@ def saved_or_none(path: Path) -> Saved | None:
         return read_saved(path)
     except UserError:
         return None
-
-
-def write_facts(path: Path, facts: Any) -> None:
-    """Write facts as JSON with a digest. Raises ValueError for NaN and infinity."""
-    whole = json.loads(json.dumps(facts))
-    write_json(path, {FACTS: whole, DIGEST: digest_of({}, canonical(whole))})
-
-
-def read_facts(path: Path) -> Any:
-    """Read what `write_facts` has written; None where it is missing or damaged."""
-    document = json_or_none(path)
-    if not isinstance(document, dict) or document.keys() != {FACTS, DIGEST}:
-        return None
-    return document[FACTS] if digest_of({}, canonical(document[FACTS])) == document[DIGEST] else None
-
-
-def canonical(facts: Any) -> str:
-    """Text of facts, independent of layout and order of keys."""
-    return json.dumps(facts, sort_keys=True)

@@ -12,9 +12,10 @@ from pathlib import Path
 import networkx as nx
 from dvc.repo import Repo
 
+from unequal.facts import read_facts
 from unequal.files import files_below
 from unequal.pruning.bank import STATE
-from unequal.saved import read_facts, saved_or_none
+from unequal.saved import saved_or_none
 from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 

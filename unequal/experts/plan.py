@@ -22,6 +22,7 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
+from unequal.facts import read_facts, write_facts
 from unequal.files import content_hash
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
@@ -30,7 +31,6 @@ from unequal.pruning.bank import Bank
 from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
-from unequal.saved import read_facts, write_facts
 from unequal.settings.groups import ByGain, Plan
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup

@@ -28,6 +28,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.code import Fingerprint
 from unequal.errors import UserError
+from unequal.facts import read_facts, write_facts
 from unequal.files import content_hash, put_into_place, settle, write_bytes
 from unequal.pipeline.workdirs import (
     NOTE,
@@ -43,7 +44,6 @@ from unequal.pipeline.workdirs import (
     try_lock,
     work_root,
 )
-from unequal.saved import read_facts, write_facts
 
 #: Environment variable that names the Snakemake run to its jobs; set in the Snakefile.
 ENGINE = "UNEQUAL_ENGINE"

@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from unequal.errors import UserError
+from unequal.facts import read_facts, write_facts
 from unequal.files import write_bytes
 from unequal.randomness import Stream, torch_seed
-from unequal.saved import read_facts, write_facts
 from unequal.settings.strict import Strict
 
 #: File of a finished search, and of one that may be resumed.

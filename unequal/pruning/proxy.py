@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unequal.errors import UserError, say
+from unequal.facts import read_facts, write_facts
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
@@ -19,7 +20,6 @@ from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.llm_log import RequestLog
 from unequal.randomness import Stream, numpy_generator
-from unequal.saved import read_facts, write_facts
 from unequal.settings import pruning as settings
 from unequal.workspace import Nested, Workspace
 
