@@ -141,10 +141,16 @@ def test_numbers_have_intervals_that_grow_with_the_errors(tmp_path):
 
 def test_what_the_errors_do_not_carry_is_withheld(tmp_path):
     file = with_errors(tmp_path, 2.0)
-    assert parts_of(file, 2.0)["boundary"]["withheld"]
+    parts = parts_of(file, 2.0)
+    assert parts["slots"]["withheld"] and parts["boundary"]["withheld"]
     said = done(file, "--slots", 4)
     assert "Boundary of two experts: withheld" in said and "Wan 2.2" not in said
     assert "4 slots of equal loss in epsilon: withheld" in said
-    for form in ("python", "diffusers"):
+    marks = {"python": {"slots": "slots = ", "gamma": "gamma=", "boundary": "Boundary(log_snr"}}
+    marks["diffusers"] = {"gamma": "--snr_gamma"}
+    for form, mark in marks.items():
         said = done(file, "--as", form, "--slots", 4)
-        assert said.startswith("# withheld: the errors of the losses leave too much open: start of slot 2 ")
+        assert "# slots: withheld: the errors of the losses leave too much open: start of slot 2 " in said
+        assert {part: text in said for part, text in mark.items()} == {
+            part: not parts[part]["withheld"] for part in mark
+        }

@@ -58,12 +58,11 @@ class LoadedProfile:
 
     def said(self, found: Suggestions, form: str) -> str:
         """Suggestions as `table`, `python`, or flags for `diffusers` or `kohya`."""
-        warnings = [f"# withheld: {section.reason}" for section in sections(found) if not section.rows]
         match form:
             case "python":
-                return "\n".join([*warnings, code.python(found, str(self.file)).rstrip()])
+                return code.python(found, str(self.file)).rstrip()
             case "diffusers" | "kohya":
-                return "\n".join([*warnings, flags.text(found, form)])
+                return flags.text(found, form)
         return page(self.head, sections(found))
 
     @property

@@ -4,9 +4,10 @@ import json
 from pprint import pformat
 
 from unequal.suggestions.density import Nearest
+from unequal.suggestions.intervals import too_open
 from unequal.suggestions.suggestions import Suggestions
 
-TEMPLATE = '''\
+HEAD = '''\
 """Suggestions as objects of a training loop."""
 
 from functools import partial
@@ -24,13 +25,17 @@ from unequal.timesteps.weights import epsilon_error_factor, loss_weights
 
 measured = Timesteps.read(Path({path}))
 schedule = measured.noise_schedule
-
+'''
+#: Section → its statements.
+STATEMENTS = {
+    "slots": """\
 # unbiased=True weights losses back, so that the objective stays that of uniform timesteps.
 slots = Partition(
 {slots}
 )
 stratified = TimestepSampler(equal_over(slots), True, draw=Stratified(slots))
-
+""",
+    "density": """\
 factor = epsilon_error_factor({prediction}, schedule.snr).numpy()
 moments = measured.everywhere(measured.judged.second_moment) / factor**2
 table = TimestepSampler(least_variance(uniform(len(moments)), moments), True)
@@ -38,17 +43,21 @@ table = TimestepSampler(least_variance(uniform(len(moments)), moments), True)
 # What is named, with the share of draws that it puts elsewhere than {kind} does.
 {named}
 sampler = TimestepSampler({nearest}, True)
-
+""",
+    "gamma": """\
 weights = loss_weights("min_snr", {prediction}, schedule.snr, gamma={gamma:.4g})
-
+""",
+    "boundary": """\
 boundary = Boundary(log_snr={log_snr!r})
 experts = boundary.ranges(schedule)
-
+""",
+    "steps": """\
 steps = sampling_timesteps(
 {steps},
     schedule.timesteps,
 )
-'''
+""",
+}
 
 
 #: Name among the nearest → that among the densities.
@@ -56,18 +65,25 @@ DENSITIES = {"logit_normal": "logit_normal", "shift": "uniform_time", "beta": "b
 
 
 def python(found: Suggestions, path: str) -> str:
-    """A program that makes the objects; it reads the schedule and the moments from the file that was measured."""
-    return TEMPLATE.format(
-        path=quoted(path),
-        kind=found.density.kind,
-        slots=indented([tuple(one) for one in found.slots]),
-        named="\n".join(map(assignment, found.density.nearest)),
-        nearest=f"nearest_{found.nearest.family}",
-        prediction=quoted(found.measured.prediction),
-        gamma=found.gamma.gamma,
-        log_snr=found.border.boundary.log_snr,
-        steps=indented(found.steps),
-    )
+    """A program that makes the objects; it reads the schedule and the moments from the file that was measured.
+
+    What the errors of the losses do not carry is a comment in the place of its statements.
+    """
+    values = {
+        "kind": found.density.kind,
+        "slots": indented([tuple(one) for one in found.slots]),
+        "named": "\n".join(map(assignment, found.density.nearest)),
+        "nearest": f"nearest_{found.nearest.family}",
+        "prediction": quoted(found.measured.prediction),
+        "gamma": found.gamma.gamma,
+        "log_snr": found.border.boundary.log_snr,
+        "steps": indented(found.steps),
+    }
+    parts = [
+        f"# {part}: withheld: {why}\n" if (why := too_open(found.intervals, part)) else statements.format(**values)
+        for part, statements in STATEMENTS.items()
+    ]
+    return "\n".join([HEAD.format(path=quoted(path)), *parts])
 
 
 def assignment(one: Nearest) -> str:

@@ -84,4 +84,14 @@ def interval(name: str, value: float, found: np.ndarray, carried: Callable[[floa
 
 def withheld(found: Mapping[str, Sequence[Interval]], part: str) -> bool:
     """Whether errors do not carry the suggestion of a section."""
-    return any(not one.carried for one in found.get(part, ()))
+    return bool(too_open(found, part))
+
+
+def too_open(found: Mapping[str, Sequence[Interval]], part: str) -> str:
+    """Why errors do not carry the suggestion of a section; nothing where they do, or are unknown."""
+    if part not in found:
+        return ""
+    if not found[part]:
+        return "no redrawn losses give as many numbers"
+    wide = "; ".join(str(one) for one in found[part] if not one.carried)
+    return wide and f"the errors of the losses leave too much open: {wide}"

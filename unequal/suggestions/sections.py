@@ -10,8 +10,19 @@ import numpy as np
 
 from unequal.diffusion.spacing import profile, rescaled_profile
 from unequal.suggestions.density import Nearest
-from unequal.suggestions.intervals import Interval, shown, withheld
-from unequal.suggestions.suggestions import BORDER, LOSSES, MOMENT, RATIO, Suggestions, argument, start_of, step_of
+from unequal.suggestions.intervals import Interval, shown, too_open
+from unequal.suggestions.suggestions import (
+    BORDER,
+    LOSSES,
+    MOMENT,
+    RATIO,
+    Border,
+    Suggestions,
+    argument,
+    start_of,
+    step_of,
+)
+from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.partition import Partition
 
 #: Total variation from which on a named density is reported as far.
@@ -50,11 +61,10 @@ def sections(found: Suggestions) -> list[Section]:
 
 def judged(section: Section, intervals: Mapping[str, Sequence[Interval]], part: str) -> Section:
     """A section, without its rows where the interval of one of its numbers is too wide."""
-    if not withheld(intervals, part):
+    if not (why := too_open(intervals, part)):
         return section
-    numbers = "; ".join(str(one) for one in intervals[part] if not one.carried)
-    title, reason = section.title.partition(":")[0], f"the errors of the losses leave too much open: {numbers}."
-    return Section(f"{title}: withheld", [], reason, "More draws a timestep (--draws) narrow these intervals.")
+    title = section.title.partition(":")[0]
+    return Section(f"{title}: withheld", [], f"{why}.", "More draws a timestep (--draws) narrow these intervals.")
 
 
 def slots(found: Suggestions) -> Section:
@@ -157,8 +167,8 @@ def border(found: Suggestions) -> Section:
         (
             one.name,
             f"{shown(one.boundary.log_snr)} ({shown(one.boundary.log_snr * DB_PER_NAT)} dB)",
-            shown(one.boundary.time(k)),
-            shown(one.boundary.time()),
+            f"{shown(one.boundary.time(k))}{ends(found, one, lambda boundary: boundary.time(k))}",
+            f"{shown(one.boundary.time())}{ends(found, one, Boundary.time)}",
             f"{one.timestep}{found.between('boundary', one.name)}",
             f"{one.timesteps:.1%}",
             f"{one.loss:.1%}",
@@ -167,7 +177,8 @@ def border(found: Suggestions) -> Section:
     ]
     nats, over = float(profile(found.measured.schedule, found.measured.losses)[-1]), HALVES[found.asked.halves]
     return Section(
-        f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}, index {found.border.timestep}"
+        f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}"
+        f"{ends(found, found.border, lambda boundary: boundary.log_snr)}, index {found.border.timestep}"
         f"{found.between('boundary', found.border.name)}",
         [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
@@ -176,6 +187,16 @@ def border(found: Suggestions) -> Section:
         "shows for the one at the noise end. Wan's borders were found by training, and studies/boundary compared "
         f"λ = 0 by FID, on a flow. This is {measured_on(found)}; FID was not measured at its border.",
     )
+
+
+def ends(found: Suggestions, one: Border, value: Callable[[Boundary], float]) -> str:
+    """Interval of what a border's timestep stands for, in brackets behind a blank; nothing where it is unknown."""
+    known = [each for each in found.intervals.get("boundary", ()) if each.name == one.name]
+    if not known:
+        return ""
+    schedule = found.measured.schedule
+    at = [value(Boundary.at_timestep(round(end), schedule)) for end in (known[0].low, known[0].high)]
+    return f" ({shown(min(at))} … {shown(max(at))})"
 
 
 def steps(found: Suggestions) -> Section:
