@@ -163,12 +163,14 @@ def measured_on(found: Suggestions) -> str:
 def border(found: Suggestions) -> Section:
     """The section on two experts."""
     k = found.measured.shift
+    times: dict[str, Callable[[Boundary], float]] = {"s": Boundary.time}
+    if k != 1:
+        times = {f"s before shift {k:.3g}": partial(Boundary.time, shift=k), "s after": Boundary.time}
     rows = [
         (
             one.name,
             f"{shown(one.boundary.log_snr)} ({shown(one.boundary.log_snr * DB_PER_NAT)} dB)",
-            f"{shown(one.boundary.time(k))}{ends(found, one, lambda boundary: boundary.time(k))}",
-            f"{shown(one.boundary.time())}{ends(found, one, Boundary.time)}",
+            *(f"{shown(time(one.boundary))}{ends(found, one, time)}" for time in times.values()),
             f"{one.timestep}{found.between('boundary', one.name)}",
             f"{one.timesteps:.1%}",
             f"{one.loss:.1%}",
@@ -180,7 +182,7 @@ def border(found: Suggestions) -> Section:
         f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}"
         f"{ends(found, found.border, lambda boundary: boundary.log_snr)}, index {found.border.timestep}"
         f"{found.between('boundary', found.border.name)}",
-        [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
+        [("by", "λ", *times, "index", "timesteps", "loss over λ"), *rows],
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
         "between the ends of the schedule noisy images carry no more about an image.",
         "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
