@@ -32,7 +32,9 @@ def main(run: Run, settings: Settings) -> None:
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_optimal_loss(known, schedule, draws, Chunks(run.work), settings.profile.sampled)
+        floor = profile_optimal_loss(
+            known, schedule, draws, Chunks(run.work), settings.profile.sampled, run.runtime.progress
+        )
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
     chosen = settings.profile.model_dump()["floor"]

@@ -28,7 +28,8 @@ def progress(
     """
     hidden = not shown or rank() > 0
     if sys.stderr.isatty():
-        named: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "desc": label or None}
+        # What takes less than two seconds shows no bar.
+        named: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "desc": label or None, "delay": 2.0}
         return tqdm(total=total, initial=initial, disable=hidden, **named)
     return ProgressLines(total, unit, label, initial, step, hidden)
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -15,6 +16,8 @@ from unequal import processes
 from unequal.saved import Saved, saved_or_none, write_saved
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from unequal.settings.training import Runtime
 
 
@@ -182,6 +185,17 @@ class Maker(NamedTuple):
 
 #: Functions that make the chunks, by name and in order.
 Makers = Mapping[str, Maker]
+
+
+def counted(makers: Makers, bar: "tqdm[Any]") -> Makers:
+    """Makers each of which advances a bar by one."""
+
+    def make(one: Maker) -> np.ndarray:
+        made = one.make()
+        bar.update()
+        return made
+
+    return {name: Maker(one.shape, partial(make, one)) for name, one in makers.items()}
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from unequal.evaluation.distances import Features, frechet_distance, kernel_dist
 from unequal.evaluation.inception import QUOTED, downloaded, inception_of
 from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
 from unequal.files import SHA256, content_hash, read_json, require, settings_hash
+from unequal.progress import progress
 from unequal.saved import Saved, saved_or_none, write_saved
 from unequal.settings.evaluation import TRAINED_HERE
 from unequal.settings.strict import Strict, validate
@@ -99,6 +100,7 @@ def score(
     allow_singular: bool = False,
     neighbourhood: int = 3,
     cache: tuple[Path, str] | None = None,
+    shown: bool = False,
 ) -> Scores:
     """Compare two sets of uint8 images [N, C, H, W].
 
@@ -111,6 +113,7 @@ def score(
         allow_singular: score fewer images than features all the same.
         neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
         cache: folder and name under which the reference's features are stored; see `features_key`.
+        shown: with the progress of the features.
 
     Raises:
         UserError: too few images, or features that are no numbers.
@@ -118,7 +121,7 @@ def score(
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
         require_enough(what, count, extractor.features, kid_subset, allow_singular, neighbourhood)
     network, folder = network_of(extractor, reference.shape[-1], device), None if cache is None else cache[0]
-    make = partial(features_of, network=network, extractor=extractor, device=device, folder=folder)
+    make = partial(features_of, network=network, extractor=extractor, device=device, folder=folder, shown=shown)
     ours = Features.of(make(images), device)
     if cache is None:
         real = Features.of(make(reference), device)
@@ -171,19 +174,24 @@ def features_of(
     extractor: BuiltExtractor,
     device: torch.device,
     folder: Path | None = None,
+    shown: bool = False,
 ) -> np.ndarray:
     """Compute features [N, F] (float32) of uint8 images [N, C, H, W].
 
     Args:
         folder: for a file without a name from which they are mapped; None: they are in memory.
+        shown: with their progress.
 
     Raises:
         UserError: they are no numbers, or too large for a distance between them.
     """
     features, end = room((len(images), extractor.features), folder), 0
-    for some in in_turn(images if isinstance(images, ImageSet) else ImageSet.of(images), network, extractor, device):
-        end += len(some)
-        features[end - len(some) : end] = some
+    parts = images if isinstance(images, ImageSet) else ImageSet.of(images)
+    with progress(len(images), "images", label="features", shown=shown) as bar:
+        for some in in_turn(parts, network, extractor, device):
+            end += len(some)
+            features[end - len(some) : end] = some
+            bar.update(len(some))
     if wrong := int((~np.isfinite(np.einsum("nf,nf->n", features, features))).sum()):
         raise UserError(
             f"FID: the features of {wrong} of {len(images)} images are NaN, infinite or too large by "

@@ -18,7 +18,7 @@ from unequal.progress import progress
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
-from unequal.workspace import Chunks, Maker, Makers, Workspace, chosen_precision, computed_on
+from unequal.workspace import Chunks, Maker, Makers, Workspace, chosen_precision, computed_on, counted
 
 #: Images stored for the report's grids.
 SHOWN = 64
@@ -79,6 +79,7 @@ class Scoring:
             allow_singular=chosen.allow_singular,
             neighbourhood=chosen.neighbourhood,
             cache=cache,
+            shown=self.workspace.runtime.progress,
         )
         return np.array(astuple(found))
 
@@ -102,16 +103,9 @@ class Scoring:
         """Sample this process's part of a seed's batches; those of an earlier attempt are not made again."""
         makers = self.batches(experts, seed)
         shown, label = self.workspace.runtime.progress, f"samples of seed {seed}"
-        with progress(len(makers), "batches", label=label, shown=shown) as bar:
-
-            def counted(make: Callable[[], np.ndarray]) -> np.ndarray:
-                made = make()
-                bar.update()
-                return made
-
-            self.batches_kept(name, seed).make(
-                {start: Maker(shape, partial(counted, make)) for start, (shape, make) in makers.items()}
-            )
+        stored = self.batches_kept(name, seed)
+        with progress(len(stored.own(makers)), "batches", label=label, shown=shown) as bar:
+            stored.make(counted(makers, bar))
 
     def batches(self, experts: Ensemble, seed: int) -> Makers:
         """Functions that sample the batches of a seed, uint8 [B, C, H, W], by the number of the first image."""

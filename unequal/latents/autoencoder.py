@@ -21,6 +21,7 @@ from unequal.files import content_hash
 from unequal.models.denoiser import Precision
 from unequal.models.folder import ModelRecord
 from unequal.models.foreign import find_network
+from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
 from unequal.settings.values import located
@@ -186,8 +187,13 @@ def build_autoencoder(settings: TrainedAutoencoder, image_size: int, channels: i
     )
 
 
-def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: TrainedAutoencoder, seed: int) -> None:
+def train_autoencoder(
+    net: AutoencoderKL, images: np.ndarray, settings: TrainedAutoencoder, seed: int, shown: bool = False
+) -> None:
     """Train in place on [N, C, H, W] uint8 images for the budget; then set the scale by which latents have variance 1.
+
+    Args:
+        shown: with its progress.
 
     Raises:
         UserError: the latents are NaN, infinite or all equal.
@@ -196,15 +202,17 @@ def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: TrainedA
     steps = -(-settings.images // settings.batch_size)
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.lr, total_steps=steps)
-    for step in range(steps):
-        generator = numpy_generator(seed, Stream.AUTOENCODER, step)
-        index = generator.integers(len(images), size=settings.batch_size)
-        torch.manual_seed(int(generator.integers(2**62)))
-        loss = loss_of(net, to_model_range(torch.from_numpy(images[index]).to(net.device)), settings.kl_weight)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
+    with progress(steps, "steps", label="autoencoder", shown=shown) as bar:
+        for step in range(steps):
+            generator = numpy_generator(seed, Stream.AUTOENCODER, step)
+            index = generator.integers(len(images), size=settings.batch_size)
+            torch.manual_seed(int(generator.integers(2**62)))
+            loss = loss_of(net, to_model_range(torch.from_numpy(images[index]).to(net.device)), settings.kl_weight)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            bar.update()
     latents = Autoencoder(net, settings.batch_size).encode(tensor_of(images[:SCALED]))
     net.register_to_config(scaling_factor=1 / spread_of(latents))
 

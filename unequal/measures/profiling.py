@@ -22,7 +22,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, noise_of, numpy_generator
-from unequal.workspace import UNSTORED, Chunks, Maker, ranges
+from unequal.workspace import UNSTORED, Chunks, Maker, counted, ranges
 
 
 class Routed(Protocol):
@@ -116,13 +116,20 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
 
 
 def profile_optimal_loss(
-    images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNSTORED, sampled: int | None = None
+    images: Tensor,
+    schedule: NoiseSchedule,
+    draws: Draws,
+    chunks: Chunks = UNSTORED,
+    sampled: int | None = None,
+    progress: bool = False,
 ) -> np.ndarray:
     """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n].
 
     Where it is `sampled`, by so many images for each timestep, it is an estimate, of which the mean over draws counts.
     The draws' own images come first in the data set.
     """
+    from unequal.progress import progress as progress_of
+
     whole = sampled is None or sampled >= len(images)
     clean = to_model_range(images.to(draws.device)) if whole else images
     table = schedule.to(draws.device)
@@ -139,7 +146,8 @@ def profile_optimal_loss(
 
     shares = ranges(draws.index.size, count)
     makers = {str(share.start): Maker((len(share) // count, count), partial(measured, share)) for share in shares}
-    return np.concatenate(chunks.all(makers))
+    with progress_of(len(chunks.own(makers)), "parts", label="optimal-denoiser loss", shown=progress) as bar:
+        return np.concatenate(chunks.all(counted(makers, bar)))
 
 
 def estimated(one: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from unequal.code import fingerprint
 from unequal.data.folders import first_names
@@ -30,6 +29,7 @@ from unequal.profiler.image_folder import ImageFolder, refuse_shared
 from unequal.profiler.openai_file import SUFFIX, pipeline_of_file
 from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
+from unequal.progress import progress
 from unequal.workspace import Chunks, computed_on
 
 T = TypeVar("T")
@@ -313,7 +313,7 @@ def measured(
     """Losses of all draws of a model, [K, n] of each split."""
     total = sum(split.strata.index.size for split in splits.values())
     predictor = cache(partial(one.predictor, config))
-    with freed_memory(), tqdm(total=total, desc=one.name, unit="draw", disable=None) as bar:
+    with freed_memory(), progress(total, "draws", label=one.name) as bar:
         found = {
             name: losses(predictor, split, config.batch_size, Chunks(folder / name / "losses"), bar)
             for name, split in splits.items()

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from tqdm import tqdm
 
 from unequal.errors import UserError
+from unequal.progress import tracked
 from unequal.saved import Saved, saved_or_none, write_saved
 
 #: Images of a file, and the name of their numbers in it.
@@ -47,7 +47,7 @@ class ShardCache:
 
     def make(self, encode: Encode, title: str) -> None:
         """Encode and write the missing files. Raises UserError if a row is NaN or infinite."""
-        for one in tqdm(self.missing, desc=title, unit=f"×{SHARD}", disable=None):
+        for one in tracked(self.missing, f"parts of {SHARD}", title):
             rows = encode(self.images_of(one))
             for name, tensor in rows.items():
                 if not bool(tensor.isfinite().all()):

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from unequal.errors import UserError, say
 from unequal.facts import read_facts, write_facts
+from unequal.progress import progress
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
@@ -158,13 +159,16 @@ def try_round(workspace: Workspace, number: int, proposer: Proposer, evaluator: 
     proposals = workspace.work / f"round_{number}.json"
     if read_facts(proposals) is None:
         write_facts(proposals, proposer.propose(number, bank.candidates))
-    for i, proposal in enumerate(read_facts(proposals)):
-        if not bank.holds(number, i):
-            work = workspace.work / f"trial_{number}_{i}"
-            candidate = tried(evaluator, number, i, Proposal(*proposal), work)
-            bank.add(candidate)
-            shutil.rmtree(work, ignore_errors=True)
-            workspace.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
+    schemes = read_facts(proposals)
+    with progress(len(schemes), "schemes", label=f"round {number}", shown=workspace.runtime.progress) as bar:
+        for i, proposal in enumerate(schemes):
+            if not bank.holds(number, i):
+                work = workspace.work / f"trial_{number}_{i}"
+                candidate = tried(evaluator, number, i, Proposal(*proposal), work)
+                bank.add(candidate)
+                shutil.rmtree(work, ignore_errors=True)
+                workspace.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
+            bar.update()
 
 
 def tried(evaluator: Evaluator, number: int, i: int, proposal: Proposal, work: Path) -> Candidate:

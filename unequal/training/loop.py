@@ -278,11 +278,9 @@ class Trainer:
         # Each process knows its part of the batch; the batch's mean is the mean over processes.
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
         speed = self.interval.speed() * self.training.batch_size
-        figures = means | {
-            "lr": self.optimizer.param_groups[0]["lr"],
-            "momentum": momentum(self.settings, self.feedback.images_seen(self.step - 1), self.images),
-            "images_per_second": speed,
-        }
+        figures = means | {"lr": self.optimizer.param_groups[0]["lr"], "images_per_second": speed}
+        if self.settings.momentum_decay is not None:
+            figures["momentum"] = momentum(self.settings, self.feedback.images_seen(self.step - 1), self.images)
         if self.utilisation is not None:
             figures["mfu"] = self.utilisation * speed
         line = {"step": self.step, "images_seen": self.images_seen} | figures

@@ -23,6 +23,7 @@ from unequal.randomness import torch_seed
 from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
+from unequal.settings.strict import Strict
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Affinity, Partition, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler
@@ -172,11 +173,18 @@ def log_of(workspace: Workspace, job: TrainingJob, start: Start) -> Log:
 
 
 def loss_kind(recipe: Recipe, scope: Scope) -> str:
-    """Name what a loss is of: the prediction, the density over timesteps, the draw, and the weight."""
-    inside = f" {scope.range.first}-{scope.range.last}" if recipe.sampler.density == "slot" else ""
-    draw = "" if recipe.sampler.draw == "independent" else f" {recipe.sampler.draw}"
-    weight = "" if recipe.loss_weight.kind == "none" else f"/{recipe.loss_weight.kind}"
-    return f"{recipe.prediction}/{recipe.sampler.density}{inside}{draw}{weight}"
+    """Name what a loss is of: prediction, density over timesteps, draw and weight, with their numbers."""
+    sampler, weight = recipe.sampler, recipe.loss_weight
+    inside = f" {scope.range.first}-{scope.range.last}" if sampler.density == "slot" else ""
+    draw = "" if sampler.draw == "independent" else f" {sampler.draw}"
+    weighted = "" if weight.kind == "none" else f"/{weight.kind}{numbers_of(weight)}"
+    return f"{recipe.prediction}/{sampler.density}{numbers_of(sampler)}{inside}{draw}{weighted}"
+
+
+def numbers_of(settings: Strict) -> str:
+    """Name the numbers of settings that are not the defaults, each behind a blank."""
+    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    return "".join(f" {name} {value:g}" for name, value in changed.items() if type(value) in (int, float))
 
 
 def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> "Pictures | None":

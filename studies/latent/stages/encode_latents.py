@@ -5,8 +5,9 @@ from unequal.latents.autoencoder import identity, latent_shape, load_autoencoder
 from unequal.latents.encoding import makers_of, write_latents
 from unequal.models.denoiser import Precision
 from unequal.pipeline.stage import Run, stage
+from unequal.progress import progress
 from unequal.settings.strict import StageSettings, key
-from unequal.workspace import Chunks
+from unequal.workspace import Chunks, counted
 
 
 class Settings(StageSettings):
@@ -25,7 +26,8 @@ def main(run: Run, settings: Settings) -> None:
     channels, size, _ = images.images.shape[1:]
     shape = latent_shape(autoencoder.net, size, channels, str(folder))
     makers, chunks = makers_of(images.images, autoencoder, shape), Chunks(run.work / "latents")
-    chunks.make(makers)
+    with progress(len(chunks.own(makers)), "parts", label="latents", shown=run.runtime.progress) as bar:
+        chunks.make(counted(makers, bar))
     if run.leads:
         facts = write_latents(images, chunks.each(makers), shape, identity(folder), run.output("artifacts/data"))
         run.metrics("results/metrics/latents.json", facts.model_dump())

@@ -58,7 +58,7 @@ def made(run: Run, settings: Settings, images: PreparedData) -> Net:
     fresh = build_autoencoder(chosen, size, channels, settings.seed)
     latent_shape(fresh, size, channels, "the network")
     on_device(fresh, run.device)
-    train_autoencoder(fresh, images.train, chosen, settings.seed)
+    train_autoencoder(fresh, images.train, chosen, settings.seed, run.runtime.progress)
     return fresh
 
 
