@@ -19,7 +19,6 @@ from unequal.comparison.speed import curve_of
 from unequal.comparison.tables import NAMES, comparison_label
 from unequal.report.drawing import (
     INK,
-    OTHER_COLOURS,
     PALE,
     SOFT,
     log_scale,
@@ -35,8 +34,6 @@ from unequal.report.memorizing import grid_size
 from unequal.report.overview import pareto_front
 from unequal.report.page import Drawing
 
-#: Colours of variants; the repeated control is grey.
-CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
 #: Inches: height of a row of a comparison, of the margins around a panel, and width of a picture.
 ROW, AROUND, WIDTH = 0.3, 1.1, 8.5
 #: Least ratio of the highest to the lowest training cost for which a picture of costs is drawn.
@@ -106,6 +103,16 @@ def quality_against_cost(results: ComparisonResults) -> list[Drawing]:
     ]
 
 
+def styles(results: ComparisonResults) -> dict[str, dict[str, Any]]:
+    """Style of each variant's line, the same in all pictures of a page; the repeated control is grey."""
+    again = results.plan.repeated.arm
+    others = [arm for arm in results.plan.arms.all if arm != again]
+    return {again: {"color": SOFT, "linestyle": "--"}} | {
+        arm: {"color": COLOURS[number % len(COLOURS)], "linestyle": ("-", "-.")[number // len(COLOURS) % 2]}
+        for number, arm in enumerate(others)
+    }
+
+
 def mean_flops(results: ComparisonResults, arm: str) -> float:
     """Training FLOPs of a variant, mean over blocks."""
     return fmean(one["costs"]["training_flops"] for one in results.trainings[arm].values())
@@ -119,14 +126,16 @@ def cost(figure: Figure, results: ComparisonResults, endpoint: str) -> None:
     means, errors = np.exp(logs.mean(1)), np.exp(logs.mean(1)) * sem(logs, axis=1)
     front = pareto_front(flops, means)
     axes.plot([flops[i] for i in front], means[front], color=PALE, linewidth=6, zorder=0)
-    axes.errorbar(flops, means, yerr=errors, fmt="o", color=INK, markersize=5, capsize=3)
+    inks = [styles(results)[arm]["color"] for arm in arms]
+    for x, y, error, ink in zip(flops, means, errors, inks, strict=True):
+        axes.errorbar(x, y, yerr=error, fmt="o", color=ink, markersize=5, capsize=3)
     log_scale(axes, "{:g}")
     axes.margins(x=0.16, y=0.14)
     axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel("training FLOPs")
     axes.set_ylabel(f"{NAMES[endpoint]} (lower is better)")
     points = list(zip(flops, means, errors, strict=True))
-    place_labels(axes, points, [(label(arm), INK) for arm in arms])
+    place_labels(axes, points, [(label(arm), ink) for arm, ink in zip(arms, inks, strict=True)])
 
 
 def along_trainings(results: ComparisonResults, by: Sequence[str]) -> Drawing:
@@ -151,12 +160,11 @@ def paths(figure: Figure, results: ComparisonResults, by: Sequence[str]) -> None
 
 def path(axes: Axes, results: ComparisonResults, endpoint: str) -> None:
     """Draw one endpoint over training images."""
-    axes.set_prop_cycle(color=CYCLE)
     for arm in results.plan.arms.all:
         curves = [curve_of(one, endpoint) for one in results.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == results.plan.repeated.arm else {}
-        (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
+        mean = np.exp(np.log(figures).mean(0))
+        (line,) = axes.plot(images[0], mean, label=label(arm), linewidth=1.6, **styles(results)[arm])
         axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
     log_scale(axes, "{:g}")
     axes.set_xscale("log")
@@ -192,15 +200,17 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
     """Draw each variant's loss divided by its control's, over timesteps counted from 1."""
     axes, middle = figure.subplots(), middles(results)
     compared = (*results.plan.compared, results.plan.repeated)
-    axes.set_prop_cycle(color=CYCLE)
     drawn: list[np.ndarray] = []
+    seen: list[str] = []
     for one in compared:
         logs = np.log(results.curves(one.arm)) - np.log(results.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
-        style: dict[str, Any] = {"label": comparison_label(one.arm, one.control) if several else label(one.arm)}
-        style |= {"color": SOFT, "linestyle": "--"} if one is results.plan.repeated else {}
-        (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
+        name = comparison_label(one.arm, one.control) if several else label(one.arm)
+        # A variant's further controls have dotted lines of its colour.
+        style = styles(results)[one.arm] | ({"linestyle": ":"} if one.arm in seen else {})
+        seen.append(one.arm)
+        (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, label=name, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         drawn.append(100 * np.expm1(mean))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -221,11 +231,9 @@ def without_outliers(values: np.ndarray, limits: tuple[float, float]) -> tuple[f
 def losses(figure: Figure, results: ComparisonResults) -> None:
     """Draw the losses of all variants."""
     axes = figure.subplots()
-    axes.set_prop_cycle(color=CYCLE)
     for arm in results.plan.arms.all:
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == results.plan.repeated.arm else {}
         means = np.exp(np.log(results.curves(arm)).mean(0))
-        axes.plot(middles(results), means, label=label(arm), linewidth=1.4, **style)
+        axes.plot(middles(results), means, label=label(arm), linewidth=1.4, **styles(results)[arm])
     log_timesteps(axes, results.timesteps)
     axes.set_yscale("log")
     axes.set_ylabel("held-out loss of ε")

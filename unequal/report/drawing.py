@@ -4,12 +4,13 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
@@ -38,11 +39,12 @@ STYLE: Any = {
     "legend.fontsize": 9,
 }
 INK, RED, PALE, SOFT = "#1b3a57", "#c8553d", "#f3f1ea", "#777777"
+#: Colours of known names. `RED` and the green of better verdicts are no model's of the default page.
 COLOURS = {
     "base": INK,
     "longer": "#2f7fb8",
-    "stratified": "#2a9d74",
-    "mixed": "#c8553d",
+    "stratified": "#1aa6b7",
+    "mixed": "#a8326f",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
     "merged": "#7a6a3a",
@@ -66,7 +68,6 @@ COLOURS = {
     "best_native": "#2f9fd8",
     "balanced": "#8a5bb5",
 }
-OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"
 #: Number of points of a curve over timesteps; more would only show the noise of the draws.
 BINS = 80
@@ -99,10 +100,10 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) 
 
 
 def colour(name: str) -> str:
-    """A variant's colour, the same in every picture."""
+    """A variant's colour, the same in every picture; of an unknown name a hue by its letters."""
     if name.startswith("slot_"):
         return to_hex(matplotlib.colormaps["YlOrBr"](0.4 + 0.045 * min(int(name.removeprefix("slot_")), 12)))
-    return COLOURS.get(name) or OTHER_COLOURS[sum(map(ord, name)) % len(OTHER_COLOURS)]
+    return COLOURS.get(name) or to_hex(hsv_to_rgb((crc32(name.encode()) / 2**32, 0.55, 0.62)))
 
 
 def log_bins(timesteps: int, bins: int = BINS) -> np.ndarray:

@@ -63,11 +63,15 @@ def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
         # The spread is rounded first, since the first digit of 0.0996 is that of 0.1.
         return 2 if value == 0 else math.floor(math.log10(float(f"{abs(value):.1e}")))
 
-    decimals = max(0, 2 - place(mean))
+    decimals = 2 - place(mean)
     if spread:
-        decimals = max(0, min(max(decimals, -place(spread)), 1 - place(spread)))
-    shown = f"{mean:{'+' if signed else ''},.{decimals}f}".replace("-", "−")
-    return shown if spread is None else f"{shown} ± {spread:,.{decimals}f}"
+        decimals = min(max(decimals, -place(spread)), 1 - place(spread))
+
+    def text(value: float, sign: str = "") -> str:
+        return f"{round(value, decimals):{sign},.{max(0, decimals)}f}".replace("-", "−")
+
+    shown = text(mean, "+" if signed else "")
+    return shown if spread is None else f"{shown} ± {text(spread)}"
 
 
 def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:

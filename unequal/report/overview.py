@@ -1,6 +1,7 @@
 """First screen of the pipeline's page: the recommended model, and the pictures that show why."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -87,7 +88,10 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
     trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
     caution = "; another training may change the order." if count == 1 else "."
     if not ready:
-        text = "Give the base more images: it is not good enough to compare methods. Until it is, `best` is the base."
+        text = (
+            "Give the base more images: it is not good enough to compare methods. Until it is, `best` is "
+            f"{place_of('base')}."
+        )
         return Recommendation("base", text)
     difference = differences.get(best)
     if difference is not None and difference.distinguishable and difference.log_ratio < 0:
@@ -193,7 +197,8 @@ def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[s
 
 def fid_costs(figure: Figure, found: RunResults) -> None:
     """Draw FID against time and against training FLOPs, with the Pareto front of each as a line."""
-    variants = scored(found)
+    fids = fids_of(found)
+    variants = [replace(one, fid=fids[one.name]) for one in scored(found)]
     seconds = [found.seconds(one.name) for one in variants]
     length, unit = time_unit(max(seconds))
     costs = {
@@ -245,7 +250,7 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
         found: results of the run.
         differences: variant → difference of its FID from the control's, the lowest first.
     """
-    control, compared = control_of(found), endpoints(found.schedule)
+    control, compared, fids = control_of(found), endpoints(found.schedule), fids_of(found)
 
     def row(name: str) -> tuple[str, ...]:
         one, difference = found.variants[name], differences.get(name)
@@ -253,7 +258,7 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
         changes = (losses.get(key) for key in HELD_OUT)
         return (
             label(name),
-            plus_minus(one.fid, one.fid_sd),
+            plus_minus(fids[name], one.fid_sd),
             "–" if difference is None else difference.short(),
             *("–" if change is None else f"{signed(change.percents()['change'])} %" for change in changes),
             with_prefix(one.images_seen),

@@ -209,7 +209,7 @@ def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float
     flops = flops_by_timestep(schedule, groups.min_ratio)
     lower.plot(np.arange(schedule.timesteps), flops, color=INK, linewidth=1.8, label="deserved by SNR")
     steps(lower, found, [group.limit_ratio for group in found], color=GOLD, label="limit of the group")
-    steps(lower, found, shares, color=RED, linestyle=(0, (2, 1)), label="its pruned model")
+    steps(lower, found, shares, color=colour("experts_pruned"), linestyle=(0, (2, 1)), label="its pruned model")
     mean = mean_limit(found)
     lower.axhline(mean, color=GOLD, linewidth=1, linestyle=":", label=f"mean limit over timesteps, {mean:.3f}")
     for axes in (upper, lower):
