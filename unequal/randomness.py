@@ -163,7 +163,8 @@ def on_device(values: range | Tensor, device: torch.device | str) -> Tensor:
     """Values [B] on a device; a range is counted there, others are copied from the host without waiting."""
     if isinstance(values, range):
         return torch.arange(values.start, values.stop, values.step, device=device)
-    return (values.pin_memory() if torch.device(device).type == "cuda" else values).to(device, non_blocking=True)
+    copied = torch.device(device).type == "cuda" and not values.is_cuda
+    return (values.pin_memory() if copied else values).to(device, non_blocking=True)
 
 
 def philox(counter: Sequence[Any], key: tuple[int, int]) -> tuple[Any, Any, Any, Any]:

@@ -28,13 +28,15 @@ def denoiser(tiny_dit: BuildDiT, condition: Condition = LABELS, **changes: Any) 
     return Denoiser(tiny_dit(condition=condition, **changes), spec)
 
 
-def test_the_guided_noise_is_that_of_the_formula(tiny_dit):
-    plain, (x, t), y = denoiser(tiny_dit), noisy(), torch.tensor([0, 1, 1, 0])
+@pytest.mark.parametrize("kind", [{}, {"prediction": "velocity", "schedule": "flow", "shift": 3.0}], ids=["ε", "flow"])
+def test_the_guided_noise_is_that_of_the_formula(tiny_dit, kind):
+    plain, (x, t), y = denoiser(tiny_dit, **kind), noisy(), torch.tensor([0, 1, 1, 0])
     labelled, free = (plain.conditioned(labels).epsilon(x, t) for labels in (y, torch.full_like(y, 2)))
     assert float((labelled - free).abs().mean()) > 0.01
     for scale in (1.0, 4.0, 0.5):
         found = GuidedDenoiser(plain, Guidance(scale=scale, channels=None)).conditioned(y).epsilon(x, t)
         assert torch.allclose(found, free + scale * (labelled - free), atol=1e-5)
+    assert GuidedDenoiser(plain.accelerated("bf16"), Guidance(scale=2.0)).precision == "bf16"
 
 
 def test_by_default_three_channels_are_guided_and_never_the_variance(tiny_dit):

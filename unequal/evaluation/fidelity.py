@@ -26,6 +26,7 @@ from unequal.evaluation.distances import Features, frechet_distance, kernel_dist
 from unequal.evaluation.inception import QUOTED, downloaded, inception_of
 from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
 from unequal.files import SHA256, content_hash, read_json, require, settings_hash
+from unequal.loops.timesteps import to_host
 from unequal.progress import progress
 from unequal.saved import Saved, saved_or_none, write_saved
 from unequal.settings.evaluation import TRAINED_HERE
@@ -212,12 +213,20 @@ def in_turn(
         batch = batch.pin_memory().to(device, non_blocking=True) if on_gpu else batch
         if extractor.kind not in TRAINED_HERE:
             batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
-        features = network(batch).float()
+        # On its way before the next batch is launched: a copy that is asked for later waits for that batch too.
+        sent = to_host(network(batch).float())
         if pending is not None:
-            yield pending.cpu().numpy()
-        pending = features
+            yield arrived(*pending)
+        pending = sent
     if pending is not None:
-        yield pending.cpu().numpy()
+        yield arrived(*pending)
+
+
+def arrived(features: Tensor, event: "torch.cuda.Event | None") -> np.ndarray:
+    """Features that were sent to host memory, when they are there."""
+    if event is not None:
+        event.synchronize()
+    return features.numpy()
 
 
 def room(shape: tuple[int, int], folder: Path | None) -> np.ndarray:

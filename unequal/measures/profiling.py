@@ -21,7 +21,7 @@ from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
-from unequal.randomness import Stream, noise_of, numpy_generator
+from unequal.randomness import Stream, noise_of, numpy_generator, on_device
 from unequal.workspace import UNSTORED, Chunks, Maker, counted, ranges
 
 
@@ -81,8 +81,8 @@ class Draws:
         for start in range(share.start, share.stop, size):
             flat = np.arange(start, min(start + size, share.stop))
             index = torch.from_numpy(self.index.reshape(-1)[flat])
-            x0 = to_model_range(self.images[index].to(self.device))
-            t = torch.from_numpy(flat // count).to(self.device)
+            x0 = to_model_range(on_device(self.images[index], self.device))
+            t = on_device(torch.from_numpy(flat // count), self.device)
             epsilon = profile_noise(x0.shape[1:], flat // count, flat % count, self.seed, len(self.images), self.device)
             yield Drawn(x0, epsilon, t, chosen(self.labels, index, self.device))
 

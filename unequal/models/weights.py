@@ -152,13 +152,17 @@ class OneAtATime:
         """Copy a network's weights to the device, in the place of those that are there."""
         if net is self.present:
             return
-        if self.present is not None:
-            # Back to the host's own: nothing is copied, and the device's memory is free at once.
-            for tensor, kept in zip(tensors(self.present), self.host[self.present], strict=True):
-                tensor.data = kept
+        self.release()
         for tensor, kept in zip(tensors(net), self.host[net], strict=True):
             tensor.data = kept.to(self.device, copy=True)
         self.present = net
+
+    def release(self) -> None:
+        """Put the host's own weights in their place again: nothing is copied, and the device's memory is free."""
+        if self.present is not None:
+            for tensor, kept in zip(tensors(self.present), self.host[self.present], strict=True):
+                tensor.data = kept
+        self.present = None
 
 
 def tensors(net: nn.Module) -> Iterator[Tensor]:

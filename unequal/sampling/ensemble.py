@@ -21,6 +21,7 @@ from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
 from unequal.randomness import Stream, noise_of
 from unequal.timesteps.partition import members_of
+from unequal.workspace import is_compiled
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,19 @@ class Ensemble:
     ) -> Self:
         """Ensemble of the same networks in another precision and layout; see `Denoiser.accelerated`."""
         quick, each = copy.copy(self), calls // len(self.experts)
+        if self.offload is not None:
+            self.offload.release()
+        if is_compiled(compiled, self.device, each):
+            from torch._dynamo import config  # takes seconds
+
+            # Experts that are pruned differently share a class, of which PyTorch compiles eight variants by default.
+            config.recompile_limit = max(config.recompile_limit, 2 * len(self.experts))
         quick.experts = [
             Expert(one.denoiser.accelerated(precision, channels_last, compiled, each), one.record)
             for one in self.experts
         ]
+        if self.offload is not None:  # of the weights as they lie now
+            quick.offload = OneAtATime([one.denoiser.net for one in quick.experts], self.device)
         return quick
 
     def of(self, timestep: int) -> Expert:

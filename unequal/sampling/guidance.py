@@ -31,15 +31,15 @@ class GuidedDenoiser(Denoiser):
         condition = denoiser.spec.condition
         if not isinstance(condition, DroppedLabels):
             raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
-        self.guidance, self.null = guidance, condition.null
+        self.guidance, self.null, self.precision = guidance, condition.null, denoiser.precision
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Guided prediction of the network, followed by its output for the variance of a labelled image."""
         self.spec.condition.check(self.condition)
         assert self.condition is not None
-        condition = torch.cat([self.condition, torch.full_like(self.condition, self.null)])
-        asked = self.spec.condition.bind(self.net, condition)
-        labelled, free = asked(torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)).sample.chunk(PASSES)
+        both = self.conditioned(torch.cat([self.condition, torch.full_like(self.condition, self.null)]))
+        asked = torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)
+        labelled, free = Denoiser.whole_answer(both, *asked).chunk(PASSES)
         return guided_answer(labelled, free, self.guidance, self.spec.space.channels, len(self.heads))
 
 

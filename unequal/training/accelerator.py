@@ -8,6 +8,7 @@ peak is the published rate of dense matrix products in bf16, whatever precision 
 on a card then compare, with published ones too.
 """
 
+import re
 import time
 from collections.abc import Callable
 
@@ -63,7 +64,11 @@ def accelerator_of(device: torch.device, training: Training, runtime: Runtime, p
     processes.meet("gloo" if device.type == "cpu" else "nccl")
     half = DDPCommunicationHookType.BF16 if training.gradient_exchange == "bf16" else DDPCommunicationHookType.NO
     shared = DistributedDataParallelKwargs(
-        bucket_cap_mb=runtime.bucket_mb, gradient_as_bucket_view=True, static_graph=passes == 1, comm_hook=half
+        bucket_cap_mb=runtime.bucket_mb,
+        gradient_as_bucket_view=True,
+        static_graph=passes == 1,
+        broadcast_buffers=False,  # they are constants
+        comm_hook=half,
     )
     bf16 = chosen_precision(training.precision, device) == "bf16"
     accelerator = Accelerator(
@@ -126,7 +131,7 @@ def peak_flops(device: torch.device) -> float | None:
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    return next((peak for part, peak in PEAKS.items() if part in name), None)
+    return next((peak for part, peak in PEAKS.items() if re.search(rf"\b{part}\b", name)), None)
 
 
 def flops_per_image(net: nn.Module) -> int:

@@ -119,10 +119,12 @@ class ClusterGradients:
 
     def take(self, cluster: int) -> None:
         """Move the parameters' gradients to those of a cluster."""
-        for held, parameter in zip(self.split(self.gradients[cluster]), self.parameters, strict=True):
-            if parameter.grad is not None:
-                held += parameter.grad.flatten()
-                parameter.grad = None
+        parts = zip(self.split(self.gradients[cluster]), self.parameters, strict=True)
+        found = [(held, one.grad.flatten()) for held, one in parts if one.grad is not None]
+        if found:
+            torch._foreach_add_(*map(list, zip(*found, strict=True)))
+        for one in self.parameters:
+            one.grad = None
 
     def split(self, vector: Tensor) -> Sequence[Tensor]:
         """A vector of all parameters [P] in its parameters' parts."""

@@ -191,6 +191,8 @@ class Trainer:
             raise Stopped(signal.SIGTERM)
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
+        for patched in ("forward", "_original_forward", "_is_accelerate_prepared"):
+            self.net.__dict__.pop(patched, None)  # accelerate would go on with the training's precision
         grids = {} if self.pictures is None else self.pictures.grids
         return Trained(
             steps=self.steps,
@@ -242,7 +244,7 @@ class Trainer:
                 totals[name] = totals.get(name, 0) + value
         if self.surgery is not None:
             generator = numpy_generator(self.source.seed, Stream.CONFLICTS, self.step)
-            self.surgery.combine(generator, partial(self.accelerator.reduce, reduction="mean"))
+            self.surgery.combine(generator, self.mean_over_processes)
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
@@ -262,6 +264,10 @@ class Trainer:
         start = self.accelerator.process_index * parts
         for i in range(start, start + parts):
             yield slice(edges[i], edges[i + 1]), i == start + parts - 1
+
+    def mean_over_processes(self, tensor: Tensor) -> Tensor:
+        """Mean of a tensor over processes; alone it is not copied."""
+        return self.accelerator.reduce(tensor, "mean") if self.accelerator.num_processes > 1 else tensor
 
     def backward(self, batch: Batch) -> Losses:
         """Losses of a part of the batch; their gradients are added to those of the parameters."""

@@ -36,9 +36,10 @@ def objective_group(objective: Objective) -> list[dict[str, Any]]:
 
 
 def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Load the moments of an objective's parameters, next to those of a network."""
-    found = {parameter: strip_prefix(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
-    optimizer.state.update({parameter: state for parameter, state in found.items() if state})
+    """Load the moments of an objective's parameters, next to those of a network, where the parameters lie."""
+    for name, parameter in objective.named_parameters():
+        if state := strip_prefix(f"{name}.", tensors):
+            optimizer.state[parameter] = {moment: tensor.to(parameter.device) for moment, tensor in state.items()}
 
 
 def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_seen: int, budget: int) -> None:

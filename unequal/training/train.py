@@ -313,8 +313,8 @@ def check_classes(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> None:
 
 
 def images_on(device: torch.device, data: PreparedData) -> Tensor:
-    """The training images on the device if they take less than half of its free memory, else mapped from disk."""
+    """The training images on the device if they take less than a quarter of its free memory, else mapped from disk."""
     images = tensor_of(data.train)
-    if device.type == "cuda" and images.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
+    if device.type == "cuda" and images.nbytes < torch.cuda.mem_get_info(device)[0] / 4:
         return images.to(device)
     return images
