@@ -7,7 +7,14 @@ import torch
 from torch import nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.training.optimizer import build_optimizer, compensation, learning_rate, momentum, set_schedule
+from unequal.training.optimizer import (
+    build_optimizer,
+    compensation,
+    learning_rate,
+    momentum,
+    restore_objective,
+    set_schedule,
+)
 
 CPU = torch.device("cpu")
 
@@ -22,6 +29,13 @@ def descend(net: nn.Linear, optimizer: torch.optim.AdamW, steps: int) -> None:
         optimizer.zero_grad()
         net(torch.ones(1, 2)).square().sum().backward()
         optimizer.step()
+
+
+def test_moments_of_an_objective_come_to_its_device():
+    objective = nn.Linear(2, 1, bias=False, device="meta")  # stands for a GPU
+    optimizer = torch.optim.AdamW(objective.parameters())
+    restore_objective(optimizer, objective, {"weight.exp_avg": torch.ones(1, 2)})
+    assert optimizer.state[objective.weight]["exp_avg"].device.type == "meta"
 
 
 def linear() -> nn.Linear:

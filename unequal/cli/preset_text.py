@@ -80,7 +80,11 @@ def by_method(text: str, method: Method) -> str:
         if "prediction: mixed" not in recipe:
             changed = recipe.replace("{density: uniform}", method.sampler)
             recipes[index] = changed.replace("loss_weight: {kind: none}", f"loss_weight: {method.loss_weight}")
-    return text[:start] + "".join(recipes) + text[end:]
+    found = "".join(recipes)
+    if method != METHODS["uniform"]:
+        where = f"{method.measured} on CIFAR-10 at 8 pixels against uniform timesteps; not tried on yours"
+        found = found.replace("\nrecipes:", f"\nrecipes: # timesteps and weights: {where}", 1)
+    return text[:start] + found + text[end:]
 
 
 def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:

@@ -67,6 +67,11 @@ class PictureRequest:
     label: int | None = None
     interpolate: int | None = None
 
+    @property
+    def evaluated(self) -> bool:
+        """Whether the pictures are among those that FID is computed from, for the seeds of the evaluation."""
+        return self.interpolate is None and self.steps is None and self.label is None
+
     def images(self) -> np.ndarray:
         """Sampled images, uint8 [count, C, H, W], in the evaluation's batches and threads. Raises UserError."""
         settings = validate(Settings, read_yaml(self.params), self.params)
@@ -77,7 +82,9 @@ class PictureRequest:
         """Sample with settings, in whole batches, since a batch of another size could round differently."""
         sampling, runtime, device = settings.sampling, settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
-        calls = sampling.model_copy(update={"steps": self.steps or sampling.steps}).calls(self.count)
+        # The evaluation's pictures are compiled where the evaluation's are: compiled kernels may round differently.
+        images = settings.evaluation.images if self.evaluated else self.count
+        calls = sampling.model_copy(update={"steps": self.steps or sampling.steps}).calls(images)
         ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile, calls)
         ensemble = guided(ensemble, sampling.guidance)
         spec, data = ensemble.record.spec, PreparedData.open(DATA) if DATA.exists() else None
@@ -100,7 +107,7 @@ class PictureRequest:
         whole = [*cut(settings.evaluation.samples, sampling.batch_size)]
         whole += [range(ids.start, ids.stop) for ids in cut(self.count, sampling.batch_size)[len(whole) :]]
         batches = [ids for ids in whole if ids.start < self.count]
-        if start is not None or self.steps is not None or self.label is not None:  # not evaluation's pictures
+        if not self.evaluated:
             batches = cut(self.count, sampling.batch_size)
         parts = list[np.ndarray]()
         with progress(batches[-1].stop, "images", label="samples", shown=runtime.progress) as bar:

@@ -52,7 +52,8 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     """Run the graph of a params file with small budgets. Raises UserError where a stage fails."""
     if "comparison" in read_yaml(file):
         raise UserError(f"{file}: settings of a comparison; its own trial is `unequal compare FOLDER --pilot`")
-    check_params(file)
+    if not isinstance(check_params(file), Params):
+        raise UserError(f"{file}: not of the pipeline; a study with a graph of its own is tried by its own command")
     say(f"{file}: measures how fast this machine is, to choose budgets …")
     folder = TRIALS / file.stem
     seconds, document = fitted(read_yaml(file), file, 60 * minutes)

@@ -82,14 +82,16 @@ class Tracker:
             self._flush()
 
     def results(self, content: Mapping[str, Any]) -> None:
-        """Log a JSON document: its measured numbers as figures, `{"fid": {"mean": 3.0}}` as `fid.mean`; counts, texts
-        and truth values, which no training or sampling scatters, as params `conditions.…`.
+        """Log a JSON document: its measured numbers as figures, `{"fid": {"mean": 3.0}}` as `fid.mean`; counts, texts,
+        truth values and a model's spec, which no training or sampling scatters, as params `conditions.…`.
 
         The last point of a curve, `final_loss`, would be a chart of a single bar, and is left out."""
         found = {key: value for key, value in leaves(content) if key not in self._settings}
         found = {key: value for key, value in found.items() if not key.startswith("final_loss.")}
-        self.log({key: value for key, value in found.items() if isinstance(value, float)}, step=0)
-        constants = {key: value for key, value in found.items() if isinstance(value, bool | int | str)}
+        figures = {key for key, value in found.items() if isinstance(value, float) and not key.startswith("spec.")}
+        self.log({key: found[key] for key in found if key in figures}, step=0)
+        others = {key: value for key, value in found.items() if key not in figures}
+        constants = {key: value for key, value in others.items() if isinstance(value, bool | int | float | str)}
         if constants:
             self._put(partial(Store.log_conditions, content=constants))
 
