@@ -42,12 +42,16 @@ GRAPHS = dict.fromkeys([GRAPH, ASKED])
 # The settings are checked, and DVC's stage `code` is done here: a rule `code` would make all later rules run again. Jobs
 # skip both: their code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
-    from unequal.pipeline.params_files import read_params
+    from unequal.pipeline.params_files import check_params, read_params
 
     if not workflow.output_settings.dryrun:
         print("Progress of each stage, a line every 30 s: tail -f logs/*.log", file=sys.stderr)
     try:
-        read_params()
+        try:
+            read_params()
+        except UserError:
+            check_params()  # images and weights too: all that is wrong in one answer
+            raise
         write_fingerprints(GRAPH, Path(workflow.basedir))
         write_sources(GRAPH)
         for graph in GRAPHS:

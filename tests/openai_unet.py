@@ -1,4 +1,4 @@
-"""The U-Net of improved-diffusion and guided-diffusion, small and plain, under the names of their checkpoints."""
+"""The U-Net of improved-diffusion and guided-diffusion, rewritten under their checkpoints' names."""
 
 import math
 from collections.abc import Sequence

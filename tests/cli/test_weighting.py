@@ -108,7 +108,7 @@ def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(param
 def test_what_a_study_has_learned_is_drawn_in_the_mean_of_its_trainings(params: Path) -> None:
     settings, folder = validate(Recipes, read_yaml(params), params), params.parent
     for block, factors in enumerate((np.full(200, 3.0), np.linspace(1, 5, 200))):
-        learned = {"emphasis": {"factors": factors.tolist()}}
+        learned = {"effective_weighting": {"factors": factors.tolist()}}
         write_json(folder / f"results/trainings/learned/block_{block}.json", learned)
     (learned,) = settings.curves("learned", folder)
     assert learned.product is not None

@@ -32,8 +32,7 @@ def check(params_file: Path) -> None:
     from unequal.settings.params import ExpertParams
 
     with threads(1):  # one image is too little to share
-        params = check_params(params_file)
-        refuse_unreadable(params.data)
+        params = check_params(params_file, refuse_unreadable)
         say(f"{params_file}: sound")
         if isinstance(params, ExpertParams) and params.network.pretrained is None:
             from unequal.cli.estimate import data_line, extent

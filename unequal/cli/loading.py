@@ -141,7 +141,7 @@ def of_library(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -
 
 
 def is_latent(spec: ModelSpec) -> bool:
-    """Whether a model works on latents."""
+    """Say whether a model works on latents."""
     return spec.space.autoencoder is not None
 
 

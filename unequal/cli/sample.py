@@ -69,7 +69,7 @@ class PictureRequest:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the pictures are among those that FID is computed from, for the seeds of the evaluation."""
+        """Say whether the pictures are among those that FID is computed from, for the seeds of the evaluation."""
         return self.interpolate is None and self.steps is None and self.label is None
 
     def images(self) -> np.ndarray:

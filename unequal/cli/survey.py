@@ -12,7 +12,7 @@ from PIL import ExifTags, Image
 from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
 from unequal.data.sources import FolderImages, folder
 from unequal.errors import UserError, UserErrors
-from unequal.settings.data import Data
+from unequal.settings.core import Core
 from unequal.settings.values import expanded
 
 #: Largest number of files that are decoded, at random in larger folders. Sizes and modes are read from all files.
@@ -106,7 +106,7 @@ class Survey:
         return len(self.classes) if len(self.classes) > 1 else None
 
     def fits(self, size: int) -> bool:
-        """Whether all images are squares of this size."""
+        """Say whether all images are squares of this size."""
         return bool((self.sizes == size).all())
 
     def fitted(self, size: int) -> str:
@@ -156,12 +156,15 @@ class Survey:
             yield f"{len(self.files)} images are few: compare samples with their nearest training images"
 
 
-def refuse_unreadable(data: Data) -> None:
+def refuse_unreadable(params: Core) -> None:
     """Raise UserErrors that name the files of a folder that cannot be read, as far as a survey finds them."""
+    data = params.data
     if data.source == "folder" and data.path is not None:
         survey = Survey.of(Path(expanded(data.path)), data.image_size)
         if survey.unreadable:
-            raise UserErrors([f"{file}: not a readable image; repair or remove it" for file in survey.unreadable])
+            raise UserErrors(
+                [f"data.path: {file}: not a readable image; repair or remove it" for file in survey.unreadable]
+            )
 
 
 def orientation_of(header: Image.Image) -> int:

@@ -199,7 +199,7 @@ def learned_weighting(outcome: Outcome) -> dict[str, Any]:
     learned = {
         name: [float(f"{one:.6g}") for one in values] for name, values in outcome.trained.effective_weighting.items()
     }
-    return {"emphasis": learned} if learned else {}
+    return {"effective_weighting": learned} if learned else {}
 
 
 def own_costs(totals: Mapping[str, Any]) -> dict[str, Any]:

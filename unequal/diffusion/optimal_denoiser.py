@@ -64,10 +64,10 @@ def sampled_x0(
     noisy, own, clean = x_t.flatten(1).double(), x0.flatten(1).double(), images.flatten(1).double()
     of_others = alpha**2 * clean.square().sum(1) - 2 * alpha * noisy @ clean.T
     of_own = alpha**2 * own.square().sum(1) - 2 * alpha * (noisy * own).sum(1)
-    likeness = torch.cat([-of_own[:, None], -of_others], dim=1) / (2 * sigma**2)
-    likeness[:, 0] -= math.log(correction)
-    likeness[:, 1:].masked_fill_(~others, -torch.inf)
-    weights = torch.softmax(likeness, dim=1)
+    logits = torch.cat([-of_own[:, None], -of_others], dim=1) / (2 * sigma**2)
+    logits[:, 0] -= math.log(correction)
+    logits[:, 1:].masked_fill_(~others, -torch.inf)
+    weights = torch.softmax(logits, dim=1)
     return (weights[:, :1] * own + weights[:, 1:] @ clean).reshape(x_t.shape)
 
 

@@ -1,4 +1,4 @@
-"""Whether the weights of FID's features are at hand, before anything is trained."""
+"""Check whether the weights of FID's features are at hand, before anything is trained."""
 
 import socket
 from pathlib import Path
@@ -7,13 +7,21 @@ from urllib.parse import urlsplit
 from unequal.errors import UserError
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
+from unequal.settings.values import expanded
 
 CONNECTION_SECONDS = 3.0
 
 
 def check_weights(params: Core) -> None:
-    """Raise UserError where Inception would have to be downloaded, and its host cannot be reached."""
-    if not isinstance(params, Scored) or params.extractor.kind != "inception" or params.extractor.weights is not None:
+    """Raise UserError where Inception's host cannot be reached for a download, or a folder is no DINOv2."""
+    if not isinstance(params, Scored):
+        return
+    kind, weights = params.extractor.kind, params.extractor.weights
+    if kind == "dinov2" and weights is not None:
+        from unequal.evaluation.dinov2 import check_files
+
+        check_files(Path(expanded(weights)), f"extractor.weights: {weights}")
+    if kind != "inception" or weights is not None:
         return
     import torch
 

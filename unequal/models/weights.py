@@ -171,5 +171,5 @@ def tensors(net: nn.Module) -> Iterator[Tensor]:
 
 
 def all_fit(bytes_of_weights: int, device: torch.device) -> bool:
-    """Whether so many bytes of weights may lie on a device at once. Host memory holds them anyway."""
+    """Say whether so many bytes of weights may lie on a device at once. Host memory holds them anyway."""
     return device.type != "cuda" or bytes_of_weights <= SHARE * torch.cuda.mem_get_info(device)[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unequal.errors import UserError
-from unequal.pipeline.gate import Gate, checked
+from unequal.pipeline.gate import Check, Gate, checked
 from unequal.settings.core import Core
 from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS, read_yaml
@@ -27,16 +27,19 @@ def read_params(path: Path = PARAMS) -> Core:
     return (Params if gate is None else gate.model).read(path)
 
 
-def check_params(path: Path = PARAMS) -> Core:
-    """Read a whole params file, and check all that the gate of its graph does; see `unequal.pipeline.gate.checked`."""
+def check_params(path: Path = PARAMS, *further: Check) -> Core:
+    """Read a whole params file, and check all that the gate of its graph does, and more.
+
+    Raises what `unequal.pipeline.gate.checked` raises.
+    """
     from unequal.data.labels import check_images, check_labels
     from unequal.evaluation.weights import check_weights
     from unequal.pruning.reach import check_reach
 
     gate = gate_for(path)
     if gate is not None:
-        return checked(path, gate.model, gate.checks)
-    return checked(path, Params, (check_labels, check_images, check_weights, check_reach))
+        return checked(path, gate.model, (*gate.checks, *further))
+    return checked(path, Params, (check_labels, check_images, check_weights, check_reach, *further))
 
 
 def gate_for(path: Path) -> Gate | None:

@@ -15,5 +15,5 @@ def place_below(root: Path = ROOT) -> Path:
 
 
 def is_trial(place: Path) -> bool:
-    """Whether a project at a place below the checkout is a smoke run."""
+    """Say whether a project at a place below the checkout is a smoke run."""
     return place.parent == TRIALS

@@ -51,6 +51,8 @@ def read_flags(text: str) -> Flags:
     names, values, known = words[::2], words[1::2], Flags.model_fields
     if len(names) != len(values):
         raise UserError(f"--flags: '{names[-1]}' has no value; allowed: --name value, as its training had them")
+    if upsampling := [flag for flag in names if flag in ("--large_size", "--small_size")]:
+        raise UserError(f"--flags: '{upsampling[0]}': of an upsampler, which studies/contribution measures")
     for flag in names:
         if not flag.startswith("--") or flag.removeprefix("--") not in (*known, *SHOWN):
             raise UserError(f"--flags: '{flag}' is unknown; allowed: {', '.join(f'--{one}' for one in known)}")

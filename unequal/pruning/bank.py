@@ -66,7 +66,7 @@ class Bank:
             write_bytes(folder / BANK, "".join(f"{one.model_dump_json()}\n" for one in self.candidates).encode())
 
     def holds(self, round_: int, candidate: int) -> bool:
-        """Whether a candidate of a round has been tried."""
+        """Say whether a candidate of a round has been tried."""
         return any((one.round, one.candidate) == (round_, candidate) for one in self.candidates)
 
     @property

@@ -36,7 +36,7 @@ OF_LIBRARY = "x-stainless-"
 #: Libraries whose errors say that a connection failed.
 HTTP_LIBRARIES = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 #: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
-PASSING = (408, 409, 425, 429)
+RETRYABLE = (408, 409, 425, 429)
 
 
 T = TypeVar("T")
@@ -243,7 +243,7 @@ class LanguageModel:
             return UserError(f"{place}: {held} is refused, {status} ({said})")
         if code == 404:
             return UserError(f"{place}: no model '{self.settings.model}' there, {status} ({said})")
-        if (code in PASSING or code >= 500) and kind != "insufficient_quota":
+        if (code in RETRYABLE or code >= 500) and kind != "insufficient_quota":
             return Failed(f"{status} ({said})")
         return UserError(f"{place}: {status} ({said})")
 

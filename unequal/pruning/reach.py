@@ -1,4 +1,4 @@
-"""Whether pruning reaches the limits of FLOPs that the settings ask for, before anything is trained."""
+"""Check whether pruning reaches the limits of FLOPs that the settings ask for, before anything is trained."""
 
 import numpy as np
 import torch

@@ -59,7 +59,7 @@ class Standing:
 
     @property
     def has_whole(self) -> bool:
-        """Whether whole trainings are judged."""
+        """Say whether whole trainings are judged."""
         return WHOLE in self.done
 
     @property

@@ -18,6 +18,8 @@ from unequal.workspace import Workspace
 
 #: Scores that are shown next to FID.
 SHOWN = ("kid", "precision", "recall", "fid_half")
+#: Costs of a candidate.
+COSTS = ("images_seen", "training_flops", "sampling_flops_per_image", "parameters", "parameters_per_step")
 #: Conditions that all trainings of a race share.
 CONDITIONS = ("extractor", "reference", "samples_per_seed", "sampling_seeds", "device")
 
@@ -77,5 +79,5 @@ class Scorer:
 def summary(figures: Mapping[str, Any]) -> dict[str, Any]:
     """FID and the other scores that are shown, with costs and conditions."""
     scores = {one: figures[f"{one}_mean"] for one in SHOWN if f"{one}_mean" in figures}
-    costs = {one: figures[one] for one in ("images_seen", "training_flops", "sampling_flops_per_image", "parameters")}
+    costs = {one: figures[one] for one in COSTS if one in figures}
     return {"fid": figures["fid_mean"]} | scores | costs | {"conditions": {one: figures[one] for one in CONDITIONS}}

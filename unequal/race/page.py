@@ -25,6 +25,8 @@ from unequal.settings.schedule import Schedule
 from unequal.statistics.verdicts import UNDECIDED
 
 RECIPE = "results/race/recipe.yaml"
+#: Figures of a candidate's size: of all models, and the mean over sampling steps.
+PARAMETERS = ("parameters", "parameters_per_step")
 
 
 def standing_table(standing: Standing) -> Table:
@@ -35,24 +37,24 @@ def standing_table(standing: Standing) -> Table:
             rung,
             str(len(results[one])),
             f"{math.exp(mean):.3g}" if math.isfinite(mean) else "collapsed",
-            parameters(rung, one, min(results[one])),
+            *parameters(rung, one, min(results[one])),
         )
         for rung, results in standing.done.items()
         for one, mean in means(results).items()
     ]
     return Table(
         "All candidates",
-        ("candidate", "rung", "trainings", "FID, geometric mean", "parameters of all models"),
+        ("candidate", "rung", "trainings", "FID, geometric mean", "parameters of all models", "a step"),
         rows,
         "Rungs are compared within themselves alone: short trainings see fewer images, and fresh seeds are scored "
         "against the other half of the held-out images where these are enough.",
     )
 
 
-def parameters(rung: str, candidate: Candidate, block: int) -> str:
-    """Number of parameters of all models of a candidate, as text; a dash for a collapsed training."""
-    known = read_json(measured(rung, candidate, block)).get("parameters")
-    return "–" if known is None else with_prefix(known)
+def parameters(rung: str, candidate: Candidate, block: int) -> list[str]:
+    """Parameters of all models of a candidate, and their mean over sampling steps; dashes for a collapsed training."""
+    found = read_json(measured(rung, candidate, block))
+    return ["–" if (count := found.get(name)) is None else with_prefix(count) for name in PARAMETERS]
 
 
 def cost_table(standing: Standing) -> Table:

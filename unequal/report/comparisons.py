@@ -73,13 +73,13 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether the budgets are equal."""
+        """Say whether the budgets are equal."""
         ratio = 1.0 if self.budget is None else self.cost_ratio(self.budget)
         return max(ratio, 1 / ratio) <= 1 + SAME_BUDGET
 
     @property
     def disagree(self) -> bool:
-        """Whether two endpoints differ in opposite directions."""
+        """Say whether two endpoints differ in opposite directions."""
         found = [*([self.fid] if self.fid else []), *self.losses.values()]
         return len({one.log_ratio > 0 for one in found if one.distinguishable}) > 1
 
@@ -190,7 +190,7 @@ def difference_of(change: float, stderr: float) -> Difference:
 
 
 def are_judged(replicas: Replicas) -> bool:
-    """Whether there are enough trainings for verdicts."""
+    """Say whether there are enough trainings for verdicts."""
     return len(replicas.seeds) >= LEAST
 
 

@@ -212,7 +212,7 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
 
 
 def inside(box: Bbox, frame: Bbox) -> bool:
-    """Whether a box lies within another."""
+    """Say whether a box lies within another."""
     return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
 
 

@@ -142,5 +142,5 @@ def learned_by(files: Sequence[Path]) -> dict[str, np.ndarray]:
     Raises:
         UserError: a file is missing or not JSON.
     """
-    tables = [read_json(file).get("emphasis", {}) for file in files]
+    tables = [read_json(file).get("effective_weighting", {}) for file in files]
     return {name: np.mean([one[name] for one in tables], axis=0) for name in tables[0]}

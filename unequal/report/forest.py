@@ -51,7 +51,7 @@ class ForestRow(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of zero."""
+        """Say whether the interval lies on one side of zero."""
         return self.low > 0 or self.high < 0
 
 

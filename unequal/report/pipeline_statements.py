@@ -69,7 +69,7 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """Whether comparisons may be ranked."""
+        """Say whether comparisons may be ranked."""
         return not self.faults
 
     @property

@@ -117,7 +117,7 @@ class Change:
 
     @property
     def own(self) -> bool:
-        """Whether the slot is the fine-tuned one."""
+        """Say whether the slot is the fine-tuned one."""
         return self.finetuned == self.slot
 
 

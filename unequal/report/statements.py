@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
     @property
     def distinguishable(self) -> bool:
-        """Whether the interval excludes zero, or the verdict names a difference."""
+        """Say whether the interval excludes zero, or the verdict names a difference."""
         if self.verdict is not None:
             return self.verdict in (BETTER, WORSE)
         return self.resolution is not None and abs(self.log_ratio) > self.resolution

@@ -37,7 +37,7 @@ class Condition(Strict, ABC):
 
     @property
     def takes_labels_of_images(self) -> bool:
-        """Whether a sample takes the label of the image whose low-resolution form it begins with."""
+        """Say whether a sample takes the label of the image whose low-resolution form it begins with."""
         return False
 
     def input_channels(self, channels: int) -> int:

@@ -72,7 +72,7 @@ class Numbers(NamedTuple):
 
 
 def narrow(timesteps: int) -> Callable[[float, float], bool]:
-    """Whether an interval of a timestep is narrow enough, of so many in all."""
+    """Say whether an interval of a timestep is narrow enough, of so many in all."""
     return lambda low, high: high - low < WIDEST_SHARE * timesteps
 
 
@@ -83,7 +83,7 @@ def interval(name: str, value: float, found: np.ndarray, carried: Callable[[floa
 
 
 def withheld(found: Mapping[str, Sequence[Interval]], part: str) -> bool:
-    """Whether errors do not carry the suggestion of a section."""
+    """Say whether errors do not carry the suggestion of a section."""
     return bool(too_open(found, part))
 
 

@@ -265,23 +265,23 @@ class Affinity:
 
 
 def clusters_by_any(
-    likeness: GradientClusterMetric, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
+    metric: GradientClusterMetric, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
 ) -> Partition:
     """Clusters of timesteps by any metric; by gradients where their affinity has been measured.
 
     Raises:
         UserError: more clusters than timesteps or cells, or cosines that are lost in noise.
     """
-    if likeness != "gradients":
-        return clusters_by(likeness, schedule, count)
+    if metric != "gradients":
+        return clusters_by(metric, schedule, count)
     if affinity is None:
         raise UserError("clusters by gradients need a model to measure these of; allowed: timestep, log_snr")
     return gradient_clusters(affinity, count)
 
 
-def clusters_by(likeness: ClusterMetric, schedule: NoiseSchedule, count: int) -> Partition:
+def clusters_by(metric: ClusterMetric, schedule: NoiseSchedule, count: int) -> Partition:
     """Clusters that are the least spread in t or in log-SNR. Raises UserError for more of them than timesteps."""
-    points = schedule.snr.log().cpu().numpy() if likeness == "log_snr" else np.arange(schedule.timesteps)
+    points = schedule.snr.log().cpu().numpy() if metric == "log_snr" else np.arange(schedule.timesteps)
     return least_cost(distances_between(points), count)[0]
 
 

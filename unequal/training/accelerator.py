@@ -112,7 +112,7 @@ class StopSync:
         self.accelerator, self.last, self.at, self.next = accelerator, step, time.monotonic(), step + 1
 
     def stops(self, step: int, asked: Callable[[], bool]) -> bool:
-        """Whether to stop after this step; `asked` says whether this process was asked to."""
+        """Say whether to stop after this step; `asked` says whether this process was asked to."""
         if self.accelerator.num_processes == 1:
             return asked()
         if step < self.next:

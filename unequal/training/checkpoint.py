@@ -194,7 +194,7 @@ class TrainingState:
         write_checkpoint(folder / STATE, Saved(tensors, {"optimizer": self.optimizer}))
 
     def fits(self, net: nn.Module) -> bool:
-        """Whether its weights have the names and shapes of a network's."""
+        """Say whether its weights have the names and shapes of a network's."""
         shapes = [{name: tensor.shape for name, tensor in one.items()} for one in (self.weights, net.state_dict())]
         return shapes[0] == shapes[1]
 

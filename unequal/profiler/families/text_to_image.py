@@ -135,7 +135,7 @@ class UNet2DCondition(TextToImage):
 
     @property
     def extra_large(self) -> bool:
-        """Whether it takes a pooled text and sizes, as SDXL does."""
+        """Say whether it takes a pooled text and sizes, as SDXL does."""
         return self.config.get("addition_embed_type") == "text_time"
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
