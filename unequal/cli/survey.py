@@ -13,6 +13,7 @@ from unequal.data.pictures import converted, decode, is_grey, is_transparent, op
 from unequal.data.sources import FolderImages, folder
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
+from unequal.settings.data import Data
 from unequal.settings.values import expanded
 
 #: Largest number of files that are decoded, at random in larger folders. Sizes and modes are read from all files.

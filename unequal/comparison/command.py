@@ -31,7 +31,3 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
         say("Nothing was trained, and nothing was left in the folder; next: the same command without --dry-run.")
         return
     say(*(pilot_lines(read_json(folder / PILOT)) if pilot else [folder / "results/report.html"]))
-
-
-if __name__ == "__main__":
-    compare()

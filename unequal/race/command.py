@@ -125,7 +125,3 @@ def numbers(text: str) -> tuple[float, ...]:
     if not found or found[0] <= 0 or len(set(found)) < len(found):
         raise UserError(f"--rates: '{text}'; allowed: unequal numbers above 0, as 0.5,1,2")
     return tuple(found)
-
-
-if __name__ == "__main__":
-    race()
