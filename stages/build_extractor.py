@@ -32,8 +32,6 @@ Prepared = tuple[str | None, float | None]
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     extractor: Extractor
 

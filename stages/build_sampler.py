@@ -13,8 +13,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     schedule: Schedule
     sampler: AnySampler = key("recipes.{recipe}.sampler")
 

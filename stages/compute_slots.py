@@ -15,8 +15,6 @@ from unequal.timesteps.partition import Partition, equal_sums
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     count: int = key("slots.count")
     loss: str = key("slots.loss")
 

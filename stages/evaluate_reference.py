@@ -20,8 +20,6 @@ SETS = {"train": "half against half", "holdout": "training against held-out"}
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     evaluation: Evaluation
 
 

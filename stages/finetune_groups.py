@@ -18,8 +18,6 @@ from unequal.training.train import TrainingJob
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     training: Training
     recipe: RangeRecipe = key("recipes.expert")

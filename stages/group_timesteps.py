@@ -10,8 +10,6 @@ from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     schedule: Schedule
     groups: Groups
 

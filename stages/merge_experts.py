@@ -11,8 +11,6 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     merging: Merging
 
 

@@ -7,8 +7,6 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     data: Data
 

@@ -14,8 +14,6 @@ from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     profile: Profile
 

@@ -9,8 +9,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     method: Pruning = key("pruning.{method}")
 

@@ -15,8 +15,6 @@ from unequal.settings.values import Replicas, Seed
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: Seed
     replicas: Replicas
     variants: tuple[str, ...]

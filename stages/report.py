@@ -58,8 +58,6 @@ WIDE, TALL, BROAD = (8.4, 4.4), (8.4, 5.6), (10.5, 4.2)
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     profiled_models: tuple[str, ...]
     variants: tuple[str, ...]
     finetune_recipes: tuple[str, ...]

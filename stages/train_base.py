@@ -12,8 +12,6 @@ from unequal.training.train import TrainingJob, take_over, train_fresh
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     schedule: Schedule
     network: AnyNetwork

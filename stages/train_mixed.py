@@ -14,8 +14,6 @@ from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     schedule: Schedule
     network: AnyNetwork

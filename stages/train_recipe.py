@@ -13,8 +13,6 @@ from unequal.training.train import TrainingJob, train_further
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     training: Training
     recipe: Recipe = key("recipes.{recipe}")

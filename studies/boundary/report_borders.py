@@ -198,8 +198,6 @@ def draw_points(axes: Axes, family: Family, points: Sequence[tuple[float, Verdic
 
 
 class Settings(ReportSettings):
-    """Keys of params.yaml that this stage reads."""
-
     sampling: Sampling
     plans: dict[str, Plan]
 

@@ -138,8 +138,6 @@ def quality(images: Tensor, truth: Tensor) -> dict[str, float]:
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     sampling: Sampling
     study: Ranges

@@ -60,8 +60,6 @@ def known(shares: np.ndarray) -> list[list[float] | None]:
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     profile: Profile
     sampling: Sampling

@@ -207,8 +207,6 @@ def winners(figure: Figure, heads: Sequence[Heads], timesteps: int) -> None:
 
 
 class Settings(ReportSettings):
-    """Keys of params.yaml that this stage reads."""
-
     tried: tuple[Name, ...] = key("study.tried")
 
 

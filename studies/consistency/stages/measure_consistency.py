@@ -39,8 +39,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     network: UNet2D
     sampling: Sampling

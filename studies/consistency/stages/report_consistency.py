@@ -216,8 +216,6 @@ PREDICTIONS = (
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     widths: tuple[str, ...] = key("consistency.widths")
     seeds: tuple[int, ...] = key("consistency.seeds")
 

@@ -13,8 +13,6 @@ from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     schedule: Schedule
     network: UNet2D
     training: Training

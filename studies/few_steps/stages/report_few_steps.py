@@ -180,8 +180,6 @@ def over_calls(figure: Figure, scores: Scores) -> None:
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     sweep: Sweep
 
 

@@ -19,8 +19,6 @@ OTHER_NOISE = 1
 
 
 class Settings(MeasuringSettings):
-    """Keys of params.yaml that this stage reads."""
-
     sweep: Sweep
 
 

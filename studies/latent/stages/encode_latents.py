@@ -11,8 +11,6 @@ from unequal.workspace import Chunks, counted
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     batch_size: int = key("autoencoder.batch_size")
     precision: Precision = key("autoencoder.precision")
 

@@ -15,8 +15,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     evaluation: Evaluation
     batch_size: int = key("autoencoder.batch_size")
 

@@ -11,8 +11,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     sampling: Sampling
     evaluation: Evaluation
     batch_size: int = key("autoencoder.batch_size")

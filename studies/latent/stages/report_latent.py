@@ -93,8 +93,6 @@ def grid_of(images: PreparedData, samples: Path, variants: tuple[str, ...]) -> d
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     schedule: Schedule
     profiled_models: tuple[str, ...]
     variants: tuple[str, ...]

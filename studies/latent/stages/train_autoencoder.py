@@ -20,8 +20,6 @@ JUDGED = 1000
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     autoencoder: AnyAutoencoder
 

@@ -8,8 +8,6 @@ from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     arms: Arms = key("comparison.arms")
     pilot: Pilot
 

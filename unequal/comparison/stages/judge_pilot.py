@@ -9,8 +9,6 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     comparison: Comparison
     pilot: Pilot
 

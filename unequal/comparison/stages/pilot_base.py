@@ -10,8 +10,6 @@ from unequal.training.results import write_models
 
 
 class Settings(MeasuringSettings, NetworkSettings):
-    """Keys of params.yaml that this stage reads."""
-
     share: float = key("pilot.share")
     recipe: Recipe = key("recipes.{base}")
 

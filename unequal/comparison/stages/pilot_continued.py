@@ -10,8 +10,6 @@ from unequal.settings.training import Training
 
 
 class Settings(MeasuringSettings):
-    """Keys of params.yaml that this stage reads."""
-
     tries: dict[str, Try] = key("pilot.tries")
     share: float = key("pilot.share")
     training: Training

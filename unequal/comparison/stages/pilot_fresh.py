@@ -8,8 +8,6 @@ from unequal.settings.strict import key
 
 
 class Settings(MeasuringSettings, FreshSettings):
-    """Keys of params.yaml that this stage reads."""
-
     tries: dict[str, Try] = key("pilot.tries")
     share: float = key("pilot.share")
 

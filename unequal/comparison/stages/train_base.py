@@ -9,8 +9,6 @@ from unequal.training.results import write_results
 
 
 class Settings(NetworkSettings):
-    """Keys of params.yaml that this stage reads."""
-
     recipe: Recipe = key("recipes.{base}")
 
 

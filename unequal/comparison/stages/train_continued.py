@@ -11,8 +11,6 @@ from unequal.settings.training import Training
 
 
 class Settings(ChosenSettings):
-    """Keys of params.yaml that this stage reads."""
-
     training: Training
     plan: Plan = key("plans.{arm}")
 

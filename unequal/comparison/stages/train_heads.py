@@ -9,8 +9,6 @@ from unequal.training.results import write_results
 
 
 class Settings(FreshSettings, ChosenSettings):
-    """Keys of params.yaml that this stage reads."""
-
     profile: Profile
 
 

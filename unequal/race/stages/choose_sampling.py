@@ -15,8 +15,6 @@ from unequal.settings.strict import key
 
 
 class Settings(ScoreSettings):
-    """Keys of params.yaml that this stage reads."""
-
     control: str = key("race.control")
 
 

@@ -15,8 +15,6 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     race: Race
 
 

@@ -18,8 +18,6 @@ from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     seed: int
     slots: MeasuredSlots = key("race.slots")
 

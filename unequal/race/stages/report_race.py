@@ -12,8 +12,6 @@ from unequal.settings.strict import StageSettings
 
 
 class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
     race: Race
     schedule: Schedule
 
