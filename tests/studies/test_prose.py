@@ -41,8 +41,13 @@ def numbers_of_row(row: dict[str, str]) -> Iterator[float]:
 
 
 def numbers(document: Any) -> Iterator[float]:
-    if isinstance(document, dict | list):
-        for part in document.values() if isinstance(document, dict) else document:
+    if isinstance(document, dict):
+        for name, part in document.items():
+            yield from numbers(part)
+            if name == "visible":  # in the logarithm; a page says it as changes in either direction
+                yield from (math.expm1(sign * value) for value in numbers(part) for sign in (1, -1))
+    elif isinstance(document, list):
+        for part in document:
             yield from numbers(part)
     elif isinstance(document, str):
         yield from (float(found.replace("−", "-")) for found in NUMBER.findall(document))
