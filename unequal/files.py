@@ -141,6 +141,29 @@ def json_or_none(path: Path) -> Any:
         return None
 
 
+#: What a file of facts holds.
+FACTS, DIGEST = "facts", "digest"
+
+
+def write_facts(path: Path, facts: Any) -> None:
+    """Write facts as JSON with a digest. Raises ValueError for NaN and infinity."""
+    whole = json.loads(json.dumps(facts))
+    write_json(path, {FACTS: whole, DIGEST: facts_digest(whole)})
+
+
+def read_facts(path: Path) -> Any:
+    """Read what `write_facts` has written; None where it is missing or damaged."""
+    document = json_or_none(path)
+    if not isinstance(document, dict) or document.keys() != {FACTS, DIGEST}:
+        return None
+    return document[FACTS] if facts_digest(document[FACTS]) == document[DIGEST] else None
+
+
+def facts_digest(facts: Any) -> str:
+    """Content hash of facts, independent of layout and order of keys."""
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def write_npz(path: Path, **arrays: np.ndarray) -> None:
     """Write named arrays, without pickled objects."""
     content = io.BytesIO()

@@ -12,8 +12,7 @@ from pathlib import Path
 import networkx as nx
 from dvc.repo import Repo
 
-from unequal.facts import read_facts
-from unequal.files import files_below
+from unequal.files import files_below, read_facts
 from unequal.pruning.bank import STATE
 from unequal.saved import saved_or_none
 from unequal.training.checkpoint import previous_path

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from stage_project import RUNTIME, Recorder
 
-from unequal.facts import read_facts, write_facts
+from unequal.files import read_facts, write_facts
 from unequal.pipeline import attempt
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder
 from unequal.pipeline.stage import Run, stage

@@ -108,8 +108,8 @@ def test_features_that_see_no_noise_give_no_scale(ends: tuple[float, float]) -> 
 
 def test_losses_differ_by_their_ratio_with_its_error() -> None:
     found = spread_of_losses(LossProfile(np.array([10.0, 1.0, 0.01]), np.array([0.1, 0.1, 0.0001])))
-    # Both have a relative error of 1 %: √2 % of 1000.
-    assert found.text == "The base's training loss at t = 0 is 1,000 ± 14 times its loss at t = 2."
+    # Both have a relative error of 1 %: √2 % of 1000, to the place of the third digit.
+    assert found.text == "The base's training loss at t = 0 is 1,000 ± 10 times its loss at t = 2."
     assert found.figures == pytest.approx(
         {"ratio": 1000, "ratio_stderr": 10 * 2**0.5, "largest_at": 0, "smallest_at": 2}
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.facts import read_facts, write_facts
+from unequal.files import read_facts, write_facts
 from unequal.settings.groups import ByGain
 
 

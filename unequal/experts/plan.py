@@ -22,8 +22,7 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
-from unequal.facts import read_facts, write_facts
-from unequal.files import content_hash
+from unequal.files import content_hash, read_facts, write_facts
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model

@@ -28,8 +28,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.code import Fingerprint
 from unequal.errors import UserError
-from unequal.facts import read_facts, write_facts
-from unequal.files import content_hash, put_into_place, settle, write_bytes
+from unequal.files import content_hash, put_into_place, read_facts, settle, write_bytes, write_facts
 from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,

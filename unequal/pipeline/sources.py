@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, UserErrors, one_line
-from unequal.facts import read_facts, write_facts
-from unequal.files import content_hash, files_below, json_or_none, read_json, settings_hash, sync_json, write_json
+from unequal.files import (
+    content_hash,
+    files_below,
+    json_or_none,
+    read_facts,
+    read_json,
+    settings_hash,
+    sync_json,
+    write_facts,
+    write_json,
+)
 from unequal.pipeline.workdirs import work_root
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import NAME, expanded, located

@@ -12,8 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from unequal.errors import UserError
-from unequal.facts import read_facts, write_facts
-from unequal.files import write_bytes
+from unequal.files import read_facts, write_bytes, write_facts
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.strict import Strict
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unequal.errors import UserError, say
-from unequal.facts import read_facts, write_facts
+from unequal.files import read_facts, write_facts
 from unequal.progress import progress
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
