@@ -1,14 +1,15 @@
 """The comparison's page, with what ranges of timesteps contribute to enlarged images."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import file_of
 from unequal.pipeline.stage import Run, stage
-from unequal.report.formatting import label, mean_and_sd
+from unequal.report.formatting import label, mean_and_sd, sd
 from unequal.report.page import Table
 
 QUALITIES = {"psnr": "PSNR in dB", "colour_shift": "colour shift", "hue": "hue deviation in degrees"}
@@ -38,21 +39,39 @@ def read_ranges(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> dic
 
 def ranges_table(found: dict[str, list[list[dict[str, Any]]]]) -> Table:
     """A row a run of each arm: means over blocks ± standard deviation, and the change of PSNR."""
-    rows = []
-    for arm, blocks in found.items():
-        plain = [psnr_of(runs, "unchanged") for runs in blocks]
-        for number, run in enumerate(blocks[0]):
-            same = [runs[number] for runs in blocks]
-            cells = (mean_and_sd([one[name] for one in same]) for name in QUALITIES)
-            changes = [one["psnr"] - before for one, before in zip(same, plain, strict=True)]
-            rows.append((label(arm), RUNS[run["run"]].format(run["range"]), *cells, mean_and_sd(changes)))
     columns = ("model", "run", *QUALITIES.values(), "change of PSNR")
+    rows = [
+        (label(arm), RUNS[run["run"]].format(run["range"]), *(mean_and_sd(values) for values in figures.values()))
+        for arm, run, figures in by_run(found)
+    ]
     note = (
         f"Held-out images; all steps, with noise. {verdict(found)} An oracle mends the model's own errors, which are "
         "larger near the noise; the injected error has one size everywhere. The last step is never changed. Colour "
         "shift is in values of 0 to 255."
     )
     return Table("Contribution of ranges of timesteps", columns, rows, note)
+
+
+def by_run(
+    found: dict[str, list[list[dict[str, Any]]]],
+) -> Iterator[tuple[str, dict[str, Any], dict[str, list[float]]]]:
+    """Yield arm, run, and figure → values of all blocks, the change of PSNR from the unchanged run among them."""
+    for arm, blocks in found.items():
+        plain = [psnr_of(runs, "unchanged") for runs in blocks]
+        for number, run in enumerate(blocks[0]):
+            same = [runs[number] for runs in blocks]
+            change = [one["psnr"] - before for one, before in zip(same, plain, strict=True)]
+            yield arm, run, {name: [one[name] for one in same] for name in QUALITIES} | {"change": change}
+
+
+def means(found: dict[str, list[list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """A row a run of each arm: mean and standard deviation over blocks of each figure."""
+    return [
+        {"arm": arm, "run": run["run"], "range": run["range"]}
+        | {name: fmean(values) for name, values in figures.items()}
+        | {f"{name}_sd": sd(values) for name, values in figures.items()}
+        for arm, run, figures in by_run(found)
+    ]
 
 
 def psnr_of(runs: list[dict[str, Any]], kind: str) -> float:
@@ -87,7 +106,7 @@ def main(run: Run, settings: ReportSettings) -> None:
             for block, runs in zip(judged.results.plan.seeds, blocks, strict=True)
             for one in runs
         ]
-        return Extras([ranges_table(found)], rows={"ranges": rows})
+        return Extras([ranges_table(found)], rows={"ranges": rows, "ranges_means": means(found)})
 
     write_report(run, settings, own)
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from colorsys import hsv_to_rgb
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -10,7 +11,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import hsv_to_rgb, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
@@ -103,7 +104,7 @@ def colour(name: str) -> str:
     """A variant's colour, the same in every picture; of an unknown name a hue by its letters."""
     if name.startswith("slot_"):
         return to_hex(matplotlib.colormaps["YlOrBr"](0.4 + 0.045 * min(int(name.removeprefix("slot_")), 12)))
-    return COLOURS.get(name) or to_hex(hsv_to_rgb((crc32(name.encode()) / 2**32, 0.55, 0.62)))
+    return COLOURS.get(name) or to_hex(hsv_to_rgb(crc32(name.encode()) / 2**32, 0.55, 0.62))
 
 
 def log_bins(timesteps: int, bins: int = BINS) -> np.ndarray:
