@@ -73,8 +73,8 @@ def test_repeated_trainings_are_recommended_by_their_mean() -> None:
     object.__setattr__(found, "replicas", Replicas(seeds=[0, 1, 2, 3], endpoints={"fid": trainings}))
     best = recommend(found, True, {"experts_unpruned": Difference(float(np.log(3 / 4)), 0.01, BETTER)})
     assert best.text == (
-        "Take experts unpruned (artifacts/models/experts_unpruned): its FID (rotations) of 3.00 is 25.0 % below that of "
-        "longer. Each model was trained 4 times."
+        "Take experts unpruned (artifacts/models/experts_unpruned): its FID (rotations) of 3.00 is 25.0 % below that "
+        "of longer. Each model was trained 4 times."
     )
 
 
