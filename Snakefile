@@ -45,7 +45,7 @@ if workflow.is_main_process:
     from unequal.pipeline.params_files import check_params, read_params
 
     if not workflow.output_settings.dryrun:
-        print("Progress of each stage, a line every 30 s: tail -f logs/*.log", file=sys.stderr)
+        print(f"Progress of each stage, a line every 30 s, in {Path('logs').absolute()}/*.log", file=sys.stderr)
     try:
         try:
             read_params()

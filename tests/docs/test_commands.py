@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import click
+import pytest
 from dvc.cli import parse_args
 from pages import ROOT, each_block
 from snakemake.cli import get_argument_parser
@@ -27,6 +28,24 @@ def test_commands_can_be_called(block, monkeypatch):
     assert commands
     for program, *arguments in commands:
         CHECKS.get(program, is_there)(arguments)
+
+
+#: Params file → commands in its first lines.
+HEADS = {
+    file: re.findall(r"^#   (.*&&.*|unequal .*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    for file in (*sorted((ROOT / "presets").glob("*.yaml")), ROOT / "studies/latent/ffhq256-ldm.yaml")
+}
+
+
+@pytest.mark.parametrize("file", [file for file, lines in HEADS.items() if lines], ids=lambda file: file.stem)
+def test_commands_of_a_params_file_can_be_called(file, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    stages = read_yaml(Path("dvc.yaml"))["stages"]
+    for program, *arguments in (command for line in HEADS[file] for command in commands_of(line)):
+        if program == "dvc":  # of the file itself, in the place of params.yaml; DVC ignores the folders of studies
+            assert {target.partition("@")[0] for target in parse_args(arguments).targets} <= set(stages)
+        else:
+            CHECKS[program](arguments)
 
 
 def commands_of(line: str) -> Iterator[list[str]]:

@@ -20,14 +20,17 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from one_line import refusal
 from openai_unet import OpenAIUNet
+from params_files import edited
 from specs import class_labels, low_resolution, spec_of
 from tensors import equal
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.backbone import take_over
 from unequal.models.backbones.unet2d.exchange import load_pretrained
+from unequal.models.pretrained import check_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
+from unequal.settings.params import Params
 
 Load = Callable
 ENLARGING = low_resolution(4)
@@ -279,3 +282,13 @@ def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path, take):
     assert said.startswith("recipes.base.prediction: v_prediction; network.pretrained")
     assert said.endswith("one of OpenAI's networks, which predict epsilon or sample")
     assert "takes 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)
+
+
+def test_another_schedule_is_refused_before_anything_runs(tmp_path):
+    DDPMScheduler(50).save_pretrained(tmp_path / "model")
+    pretrained = {"network.pretrained": str(tmp_path / "model")}
+    params = Params.read(edited(Path(__file__).parents[2] / "params.yaml", pretrained, tmp_path))
+    said = f"schedule.timesteps: 1000, but network.pretrained '{tmp_path / 'model'}' was trained with 50"
+    assert refusal(check_pretrained, params) == said
+    DDPMScheduler(1000).save_pretrained(tmp_path / "model")
+    check_pretrained(params)

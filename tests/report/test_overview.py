@@ -25,7 +25,8 @@ FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}
 def results(fids: dict[str, float]) -> RunResults:
     found: Any = object.__new__(RunResults)
     variants = {name: Variant(name, fid, 0.1, 0.0, 0.0, 2, 1, 1, 1, 1, (1,)) for name, fid in fids.items()}
-    for name, value in {"variants": variants, "replicas": Replicas(seeds=[0], endpoints={})}.items():
+    base = {"extractor": "rotations-0123456789ab"}
+    for name, value in {"variants": variants, "replicas": Replicas(seeds=[0], endpoints={}), "base": base}.items():
         object.__setattr__(found, name, value)
     return found
 
@@ -33,7 +34,7 @@ def results(fids: dict[str, float]) -> RunResults:
 @pytest.mark.parametrize(
     ("ready", "fids", "resolution", "model", "text"),
     [
-        (True, FIDS, 0.1, "experts_unpruned", "its FID of 6.00 is 25.0 % below that of longer."),
+        (True, FIDS, 0.1, "experts_unpruned", "its FID (rotations) of 6.00 is 25.0 % below that of longer."),
         (
             True,
             FIDS,
@@ -41,9 +42,15 @@ def results(fids: dict[str, float]) -> RunResults:
             "longer",
             "lower; experts unpruned differs by −25.0 % (−54.5 to +23.7 %, not disti",
         ),
-        (True, FIDS | {"experts_unpruned": 9.0}, 0.01, "longer", "Take longer (artifacts/models/longer), FID 8.00"),
+        (
+            True,
+            FIDS | {"experts_unpruned": 9.0},
+            0.01,
+            "longer",
+            "Take longer (artifacts/models/longer), FID (rotations) 8.00",
+        ),
         (False, FIDS, 0.1, "base", "Give the base more images"),
-        (True, {"base": 10.0}, 0.1, "base", "Take base (artifacts/models/base), FID 10.0"),
+        (True, {"base": 10.0}, 0.1, "base", "Take base (artifacts/models/base), FID (rotations) 10.0"),
     ],
 )
 def test_a_method_is_recommended_only_if_its_fid_is_distinguishably_lower(
@@ -66,8 +73,8 @@ def test_repeated_trainings_are_recommended_by_their_mean() -> None:
     object.__setattr__(found, "replicas", Replicas(seeds=[0, 1, 2, 3], endpoints={"fid": trainings}))
     best = recommend(found, True, {"experts_unpruned": Difference(float(np.log(3 / 4)), 0.01, BETTER)})
     assert best.text == (
-        "Take experts unpruned (artifacts/models/experts_unpruned): its FID of 3.00 is 25.0 % below that of longer. "
-        "Each model was trained 4 times."
+        "Take experts unpruned (artifacts/models/experts_unpruned): its FID (rotations) of 3.00 is 25.0 % below that "
+        "of longer. Each model was trained 4 times."
     )
 
 
@@ -112,7 +119,7 @@ def test_a_summary_says_what_to_take_and_what_to_do_next() -> None:
     lines = list(summary(found, Recommendation("experts_unpruned", "Take experts unpruned."), wall=7200.0))
     assert lines[1:3] == [
         "  Take experts unpruned.",
-        "  FID:    6.00 ± 0.10; control (longer) 8.00 ± 0.10; real images 0.135",
+        "  FID (rotations): 6.00 ± 0.10; control (longer) 8.00 ± 0.10; real images 0.135",
     ]
     assert lines[4] == "  time:   3 min of training; this command took 2 h"
     assert [line.split()[-1] for line in lines[5:]] == ["results/report.html", "--grid", "my-experts-unpruned"]

@@ -34,12 +34,14 @@ def check_params(path: Path = PARAMS, *further: Check) -> Core:
     """
     from unequal.data.labels import check_images, check_labels
     from unequal.evaluation.weights import check_weights
+    from unequal.models.pretrained import check_pretrained
     from unequal.pruning.reach import check_reach
 
     gate = gate_for(path)
     if gate is not None:
         return checked(path, gate.model, (*gate.checks, *further))
-    return checked(path, Params, (check_labels, check_images, check_weights, check_reach, *further))
+    checks = (check_labels, check_images, check_weights, check_reach, check_pretrained)
+    return checked(path, Params, (*checks, *further))
 
 
 def gate_for(path: Path) -> Gate | None:

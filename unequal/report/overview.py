@@ -96,13 +96,13 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
     difference = differences.get(best)
     if difference is not None and difference.distinguishable and difference.log_ratio < 0:
         text = (
-            f"Take {place_of(best)}: its FID of {plus_minus(fids[best], None)} is "
+            f"Take {place_of(best)}: its {found.fid_name} of {plus_minus(fids[best], None)} is "
             f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control)}."
         )
         return Recommendation(best, f"{text} {trained}{caution}")
     text = (
-        f"Take {place_of(control)}, FID {plus_minus(fids[control], None)}: no method has a FID that is distinguishably "
-        "lower"
+        f"Take {place_of(control)}, {found.fid_name} {plus_minus(fids[control], None)}: no method has a FID that is "
+        "distinguishably lower"
     )
     nearest = "" if best == control or difference is None else f"; {label(best)} differs by {difference.text()}"
     return Recommendation(control, f"{text}{nearest}. {trained}.")
@@ -208,7 +208,7 @@ def fid_costs(figure: Figure, found: RunResults) -> None:
     panels = figure.subplots(1, len(costs), sharey=True)
     for axes, (text, values) in zip(panels, costs.items(), strict=True):
         cost_panel(axes, variants, values, text, found.references["real_against_real"]["fid"])
-    panels[0].set_ylabel("FID (lower is better)")
+    panels[0].set_ylabel(f"{found.fid_name}, lower is better")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
     # Names are placed in pixels, so both panels must have their final limits.
     for axes, values in zip(panels, costs.values(), strict=True):
@@ -266,7 +266,7 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
         )
 
     against = f"against {label(control)}"
-    columns = ("variant", "FID", f"FID {against}", *HELD_OUT.values(), "images seen", "time of training")
+    columns = ("variant", found.fid_name, f"FID {against}", *HELD_OUT.values(), "images seen", "time of training")
     ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(found.references)]
     note = (
         f"Losses: held-out, change {against}. In brackets: 95 % interval. Images and time: of all trainings that "

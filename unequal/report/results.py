@@ -219,6 +219,12 @@ class RunResults:
         """Sampling steps of each group's expert; empty: no experts were scored."""
         return steps_of_experts(self.variants)
 
+    @property
+    def fid_name(self) -> str:
+        """FID with the kind of its features, except for Inception's: other kinds give other numbers."""
+        kind = self.base["extractor"].partition("-")[0]
+        return "FID" if kind == "inception" else f"FID ({kind})"
+
     def conditions(self) -> dict[str, str]:
         """Conditions that the figures depend on, name → text."""
         base = self.variants["base"]

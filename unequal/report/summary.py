@@ -41,7 +41,7 @@ def summary(found: RunResults, best: Recommendation, wall: float | None, place: 
     yield f"  {best.text}"
     fids = plus_minus(chosen.fid, chosen.fid_sd), plus_minus(control.fid, control.fid_sd), plus_minus(real, None)
     flops, seen = with_prefix(chosen.training_flops), with_prefix(chosen.images_seen)
-    yield f"  FID:    {fids[0]}; control ({control.name}) {fids[1]}; real images {fids[2]}"
+    yield f"  {found.fid_name}: {fids[0]}; control ({control.name}) {fids[1]}; real images {fids[2]}"
     yield f"  cost:   {flops} FLOPs of training; {seen} images seen"
     took = "" if wall is None else f"; this command took {duration(wall)}"
     yield f"  time:   {duration(training)} of training{took}"
