@@ -57,7 +57,7 @@ def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase
     on_flow = recipe.prediction == "velocity" and recipe.loss_weight.kind == "none"
     with_betas = recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform"
     if recipe.conflicts is not None or not (on_flow if is_flow else with_betas):
-        return [Phrase("", f"{trainer}: no script accepts it")]
+        return [Phrase(f"{trainer}: no script accepts it")]
     if is_flow:
         flags = density_flags(recipe, shift, trainer)
     elif recipe.sampler.draw != "independent":
@@ -65,16 +65,16 @@ def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase
     else:
         flags = weight_flags(recipe, trainer)
     if flags is None:
-        return [Phrase("", f"{trainer}: no script accepts it")]
+        return [Phrase(f"{trainer}: no script accepts it")]
     if recipe.prediction == "v_prediction":
         flags = PREDICTS_V[trainer] | flags
     if not flags:
-        return [Phrase("", f"{trainer}: nothing to say; its scripts draw uniform timesteps without a weight")]
+        return [Phrase(f"{trainer}: nothing to say; its scripts draw uniform timesteps without a weight")]
     if recipe.prediction == "epsilon" and trainer == "diffusers":
         flags = {"--prediction_type": "epsilon", **flags}
-    found = [phrase(trainer, [family], "", f"{trainer}, {family}", flags) for family in FAMILIES[trainer, is_flow]]
+    found = [phrase(trainer, [family], f"{trainer}, {family}", flags) for family in FAMILIES[trainer, is_flow]]
     accepted = [one for one in found if one.scripts]
-    return accepted or [Phrase("", f"{trainer}: no script accepts it")]
+    return accepted or [Phrase(f"{trainer}: no script accepts it")]
 
 
 def script_flags(recipe: Recipe, schedule: Schedule) -> str:

@@ -35,16 +35,16 @@ class Phrase:
     """Flags for some scripts.
 
     Attributes:
-        part: section that the values are of.
         says: what they say, or why there are none.
         flags: with their values.
         scripts: paths in the trainer's repository; none: no script accepts it.
+        part: section of the suggestions that the values are of.
     """
 
-    part: str
     says: str
     flags: Flags = field(default_factory=dict)
     scripts: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def line(self) -> str:
@@ -74,11 +74,11 @@ def allowed(fact: dict[str, Any], value: str | float | None) -> bool:
     return value is None or isinstance(value, str) or fact.get("lowest", value) <= value <= fact.get("highest", value)
 
 
-def phrase(trainer: Trainer, families: Sequence[str], part: str, says: str, flags: Flags) -> Phrase:
-    """Flags of a section with the scripts of these families that accept them."""
+def phrase(trainer: Trainer, families: Sequence[str], says: str, flags: Flags, part: str = "") -> Phrase:
+    """Flags with the scripts of these families that accept them."""
     known = [one for one in facts()["accepted"] if one["trainer"] == trainer and one["family"] in families]
     scripts = tuple(path for one in known if accepts(one["flags"], flags) for path in one["scripts"])
-    return Phrase(part, says, flags, scripts)
+    return Phrase(says, flags, scripts, part)
 
 
 def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
@@ -86,7 +86,7 @@ def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
     preserving, prediction = found.measured.schedule.preserves_variance, found.measured.prediction
     if prediction not in (known := PREDICTED[preserving]):
         return [
-            Phrase("", f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}")
+            Phrase(f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}")
         ]
     by_kind = {
         ("diffusers", True): diffusers_sd,
@@ -94,7 +94,7 @@ def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
         ("kohya", True): kohya_sd,
         ("kohya", False): kohya_flow,
     }
-    slots = Phrase("slots", "slots: no script draws by slots; use `--as python`")
+    slots = Phrase("slots: no script draws by slots; use `--as python`", part="slots")
     return [slots, *by_kind[trainer, preserving](found), steps(found)]
 
 
@@ -109,16 +109,16 @@ def diffusers_sd(found: Suggestions) -> list[Phrase]:
         "--timestep_bias_multiplier": two.multiplier,
     }
     return [
-        phrase("diffusers", ["sd", "sdxl"], "gamma", "Min-SNR", {**common, **gamma}),
-        phrase("diffusers", ["dreambooth"], "gamma", "Min-SNR", {**gamma}),
+        phrase("diffusers", ["sd", "sdxl"], "Min-SNR", {**common, **gamma}, "gamma"),
+        phrase("diffusers", ["dreambooth"], "Min-SNR", {**gamma}, "gamma"),
         phrase(
             "diffusers",
             ["sdxl"],
-            "density",
             f"density, as two levels ({two.distance:.0%} of draws elsewhere), not weighted back",
             bias,
+            "density",
         ),
-        Phrase("boundary", "boundary: no script keeps to a range of timesteps"),
+        Phrase("boundary: no script keeps to a range of timesteps", part="boundary"),
     ]
 
 
@@ -133,12 +133,12 @@ def diffusers_flow(found: Suggestions) -> list[Phrase]:
     says = f"density, {near(normal)}, for a scheduler with a shift of {found.measured.shift:.3g}"
     return [
         phrase(
-            "diffusers", ["sd3"], "density", f"{says}; errors of the velocity", {**flags, "--precondition_outputs": 0}
+            "diffusers", ["sd3"], f"{says}; errors of the velocity", {**flags, "--precondition_outputs": 0}, "density"
         ),
-        phrase("diffusers", ["flux"], "density", says, flags),
-        Phrase("density", "density, as shift or Beta: no flag; a shift is the scheduler's, in the model's folder"),
-        Phrase("gamma", "Min-SNR: no script for flows has it"),
-        Phrase("boundary", "boundary: no script keeps to a range of timesteps"),
+        phrase("diffusers", ["flux"], says, flags, "density"),
+        Phrase("density, as shift or Beta: no flag; a shift is the scheduler's, in the model's folder", part="density"),
+        Phrase("Min-SNR: no script for flows has it", part="gamma"),
+        Phrase("boundary: no script keeps to a range of timesteps", part="boundary"),
     ]
 
 
@@ -147,8 +147,8 @@ def kohya_sd(found: Suggestions) -> list[Phrase]:
     first = found.border.boundary.timestep(schedule_of_sd_scripts())
     common: Flags = {"--v_parameterization": None} if found.measured.prediction == "v_prediction" else {}
     return [
-        phrase("kohya", ["sd"], "gamma", "Min-SNR", {**common, "--min_snr_gamma": found.gamma.gamma}),
-        Phrase("density", "density: no flag of these scripts but a range, of uniform timesteps"),
+        phrase("kohya", ["sd"], "Min-SNR", {**common, "--min_snr_gamma": found.gamma.gamma}, "gamma"),
+        Phrase("density: no flag of these scripts but a range, of uniform timesteps", part="density"),
         *kohya_experts("sd", first, "index of the scripts' own schedule, scaled_linear 0.00085 … 0.012"),
     ]
 
@@ -165,13 +165,13 @@ def kohya_flow(found: Suggestions) -> list[Phrase]:
     x0 = "errors of x0, as these scripts train"
     return [
         phrase(
-            "kohya", ["sd3"], "density", f"density, {near(normal)}; {x0}", {**logit_normal, "--training_shift": 1.0}
+            "kohya", ["sd3"], f"density, {near(normal)}; {x0}", {**logit_normal, "--training_shift": 1.0}, "density"
         ),
-        phrase("kohya", ["sd3"], "density", f"or {near(shifted)}; {x0}", {**uniform, "--training_shift": shift}),
-        phrase("kohya", ["flux"], "density", f"density, {near(normal)}", {**sigmoid, **raw}),
-        phrase("kohya", ["flux"], "density", f"or {near(shifted)}", {**by_shift, **raw}),
-        Phrase("density", "density, as Beta: no flag"),
-        Phrase("gamma", "Min-SNR: these scripts read --min_snr_gamma and pass it over for flows"),
+        phrase("kohya", ["sd3"], f"or {near(shifted)}; {x0}", {**uniform, "--training_shift": shift}, "density"),
+        phrase("kohya", ["flux"], f"density, {near(normal)}", {**sigmoid, **raw}, "density"),
+        phrase("kohya", ["flux"], f"or {near(shifted)}", {**by_shift, **raw}, "density"),
+        Phrase("density, as Beta: no flag", part="density"),
+        Phrase("Min-SNR: these scripts read --min_snr_gamma and pass it over for flows", part="gamma"),
         *kohya_experts("sd3", round(1000 * found.border.boundary.time()), "1000·s, after the shift"),
     ]
 
@@ -183,9 +183,9 @@ def kohya_experts(family: str, first: int, what: str) -> list[Phrase]:
         phrase(
             "kohya",
             [family],
-            "boundary",
             f"boundary, expert at the {side} end ({what})",
             {"--min_timestep": low, "--max_timestep": high},
+            "boundary",
         )
         for side, (low, high) in sides.items()
     ]
@@ -194,11 +194,11 @@ def kohya_experts(family: str, first: int, what: str) -> list[Phrase]:
 def steps(found: Suggestions) -> Phrase:
     """Sampling is no matter of training scripts."""
     if found.measured.schedule.preserves_variance:
-        return Phrase("steps", f"sampling steps: of a pipeline that takes them, timesteps={found.steps}")
+        return Phrase(f"sampling steps: of a pipeline that takes them, timesteps={found.steps}", part="steps")
     schedule, k = found.measured.schedule, found.measured.shift
     # The scheduler shifts what it is given.
     times = [round(Boundary.at_timestep(step, schedule).time(k), 4) for step in found.steps]
-    return Phrase("steps", f"sampling steps: of a pipeline whose scheduler has a shift of {k:.3g}, sigmas={times}")
+    return Phrase(f"sampling steps: of a pipeline whose scheduler has a shift of {k:.3g}, sigmas={times}", part="steps")
 
 
 def of_family(found: Suggestions, family: str) -> Nearest:
