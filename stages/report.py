@@ -26,7 +26,7 @@ from unequal.report.overview import (
     variants_table,
 )
 from unequal.report.page import Drawing, Report, publish
-from unequal.report.pipeline_page import SMOKE_TITLE, TITLE, compare, documents, readiness, sections
+from unequal.report.pipeline_page import SMOKE_TITLE, TITLE, compare, documents, sections
 from unequal.report.pipeline_pictures import (
     groups_and_limits,
     loss_changes,
@@ -109,7 +109,7 @@ def main(run: Run, settings: Settings) -> None:
     if wall is not None:
         logged["command_minutes"] = wall / 60
     print_summary(found, best, place)
-    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
+    run.parent_metrics(logged | costs_and_intervals(found, differences))
 
 
 def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]) -> dict[str, float]:

@@ -43,7 +43,7 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
         "costs": {"images": 1400, "training_seconds": 6.0, "measuring_seconds": 1.0}
         | {"training_flops": 10, "sampling_flops": 10, "parameters": 100, "parameters_per_step": 100},
         "curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [endpoint["fid"]] * 3},
-        "conditions": {"data": "digits, made up", "extractor": "a classifier"},
+        "conditions": {"data": "digits, made up", "extractor": "a classifier", "device": "cpu"},
     }
 
 

@@ -59,17 +59,17 @@ def standing(*fresh: float, whole: float = -0.3, race: Race | None = None) -> St
 @pytest.mark.parametrize(
     ("fresh", "sentence"),
     [
-        ((), "Min snr at 2 × its learning rate leads the whole trainings; fresh seeds have not spoken yet."),
+        ((), "Min-SNR at 2 × its learning rate leads the whole trainings; fresh seeds have not spoken yet."),
         (
             (-0.3, -0.31),
-            "Min snr at 2 × its learning rate is shown to be better than uniform: "
+            "Min-SNR at 2 × its learning rate is shown to be better than uniform: "
             "FID is 26.3 % lower on 2 fresh seeds.",
         ),
         (
             (0.3, 0.31),
-            "Min snr at 2 × its learning rate won the race but is worse on 2 fresh seeds; stay with uniform.",
+            "Min-SNR at 2 × its learning rate won the race but is worse on 2 fresh seeds; stay with uniform.",
         ),
-        ((0.0, 0.001), "Min snr at 2 × its learning rate and uniform are the same within 5 %."),
+        ((0.0, 0.001), "Min-SNR at 2 × its learning rate and uniform are the same within 5 %."),
     ],
 )
 def test_the_sentence_says_what_fresh_seeds_say(fresh: tuple[float, ...], sentence: str) -> None:

@@ -11,6 +11,7 @@ from unequal.comparison.confirmation import confirmed, read_pairs
 from unequal.comparison.figures import along_trainings, drawings, quality_against_cost, samples
 from unequal.comparison.groups import compare_groups, group_rows, group_table
 from unequal.comparison.judgement import Family, families
+from unequal.comparison.pilot import WORK
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
 from unequal.comparison.ranking import Ranking
 from unequal.comparison.results import ComparisonResults, read_results
@@ -31,7 +32,7 @@ from unequal.comparison.tables import (
 from unequal.files import write_csv
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
-from unequal.report.formatting import today
+from unequal.report.formatting import duration, today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -158,7 +159,7 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     report = Report(
         title=results.plan.question,
         lead=answer(verdicts[0]),
-        facts=" · ".join([first, today(), *commit_words()]),
+        facts=facts(results, first),
         tables=[
             *judgements,
             arms_table(results, judged.real),
@@ -179,6 +180,14 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     fresh = {"confirmed": {name: asdict(one) for name, one in judged.confirmed.items()}} if judged.pairs else {}
     endpoints = {"endpoints": {one.endpoint: one.document() for one in verdicts}}
     run.metrics("results/findings.json", {"first": first} | conditions(results) | endpoints | fresh)
+
+
+def facts(results: ComparisonResults, first: str) -> str:
+    """Line of facts: data, time, device, date and commit."""
+    trainings = [one for blocks in (results.bases, *results.trainings.values()) for one in blocks.values()]
+    training, measuring = (duration(sum(one["costs"][f"{work}_seconds"] for one in trainings)) for work in WORK)
+    took = f"{training} of training on {results.any_training['conditions']['device']}, {measuring} of measuring"
+    return " · ".join([first, took, today(), *commit_words()])
 
 
 def conditions(results: ComparisonResults) -> dict[str, Any]:

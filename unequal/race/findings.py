@@ -25,6 +25,7 @@ from unequal.race.plan import (
 )
 from unequal.race.standing import Candidate, Results, Scatter, best_of_arms, means, shrunk_effect
 from unequal.race.training import recipe_at
+from unequal.report.formatting import label
 from unequal.settings.race import Race, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
@@ -162,7 +163,7 @@ def findings(standing: Standing) -> dict[str, Any]:
 
 def called(candidate: Candidate) -> str:
     """Name of a candidate in text."""
-    name = candidate.arm.replace("_", " ")
+    name = label(candidate.arm)
     return name if candidate.rate == 1 else f"{name} at {candidate.rate:g} × its learning rate"
 
 
