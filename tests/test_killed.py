@@ -36,8 +36,8 @@ LONG_STAGES = {
     "finetune_groups@0": 40,
     "evaluate_fid@experts_pruned": 18,
 }
-#: One of each kind of state; they stand for the others, which need more stages.
-OFTEN = {"train_base", "profile_loss@base", "prune@0"}
+#: It stands for the others, which need more stages; tests of profiles and searches stop these within a process.
+OFTEN = {"train_base"}
 #: Longest wait for a stage that is not killed, or was, in seconds; and between two looks at it.
 PATIENCE_SECONDS, GLANCE_SECONDS = 300, 0.01
 

@@ -65,6 +65,7 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.thorough
 def test_spoiled_files_of_the_cache_are_made_again(config):
     first = profile(config).document
     files = [file for file in sorted((config.out / CACHE).rglob("*")) if file.is_file()]

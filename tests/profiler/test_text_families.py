@@ -92,7 +92,13 @@ def said(root, tmp_path):
     return refused
 
 
-@pytest.mark.parametrize("kind", KINDS)
+#: One of a U-Net, one of a transformer with a shift; the others differ in how they read texts.
+OFTEN = {"stable_diffusion", "flux"}
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind in OFTEN else pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS]
+)
 def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root, tmp_path, kind):
     found = profile(config(root, kind, tmp_path))
     schedule, k, draw = found.document.noise_schedule, 1, 2
@@ -156,6 +162,7 @@ def reindex(file: Path, changes: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
+@pytest.mark.thorough
 def test_a_safety_checker_of_diffusers_own_pipelines_is_left_out(root, tmp_path):
     """Stand-in for a part of Stable Diffusion 1 that no profile reads."""
     folder = shutil.copytree(root / "stable_diffusion", tmp_path / "model")
@@ -188,6 +195,7 @@ def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(
         assert "line 1 is no JSON object" in refusal(profile, asked)
 
 
+@pytest.mark.thorough
 def test_sd3_does_without_its_largest_text_encoder(tmp_path, root):
     tiny.stable_diffusion_3(tmp_path / "small", with_t5=False)
     found = profile(config(root, "stable_diffusion_3", tmp_path / "out", model=str(tmp_path / "small")))
@@ -203,7 +211,10 @@ def test_patches_are_those_of_the_pipeline():
 
 @pytest.mark.parametrize(
     ("kind", "part", "pipeline"),
-    [("stable_diffusion", "unet", StableDiffusionPipeline), ("flux", "transformer", FluxPipeline)],
+    [
+        ("stable_diffusion", "unet", StableDiffusionPipeline),
+        pytest.param("flux", "transformer", FluxPipeline, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_lora_is_paired_and_the_same_as_its_weights_added(root, tmp_path, kind, part, pipeline):
     pipe = DiffusionPipeline.from_pretrained(root / kind)

@@ -90,6 +90,7 @@ def test_a_search_is_compared_with_as_many_random_schemes(here, evaluator):
     assert {name: value for name, value in figures.items() if "control" not in name} == alone
 
 
+@pytest.mark.thorough
 def test_a_search_is_a_function_of_its_seed(here, evaluator):
     banks = []
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):

@@ -99,6 +99,7 @@ def test_a_base_with_learned_variance_and_attention_goes_through_the_pipeline(wr
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
 
+@pytest.mark.thorough
 def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write):
     """Every stage passes the labels of the data to the network and to its pruned form."""
     net = OpenAIUNet(64, multiples=(1,), attended=(), layers=1, inputs=1, outputs=1, classes=2)

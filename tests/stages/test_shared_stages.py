@@ -39,6 +39,7 @@ def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("warm_start")
 def test_a_profile_is_the_same_bytes(monkeypatch, tiny_net, make_record):
     net = tiny_net()
