@@ -1,10 +1,12 @@
 """unequal: train diffusion models knowing that timesteps are not equal.
 
-The public names stand here. A name is imported from its module at its first use: `import unequal` costs nothing, and
-only names that need more than torch and NumPy ask for it.
+The public names stand here, as type checkers read them. A name is imported from its module at its first use:
+`import unequal` costs nothing, and only names that need more than torch and NumPy ask for it.
 """
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,32 +66,13 @@ if TYPE_CHECKING:
     from unequal.timesteps.weights import WEIGHTS as WEIGHTS
     from unequal.timesteps.weights import loss_weights as loss_weights
 
-#: Module → its public names, as above.
-_PUBLIC = {
-    "diffusion.schedule": "Flow NoiseSchedule VariancePreserving",
-    "diffusion.solvers": "ddim dpm_solver_2m heun",
-    "diffusion.spacing": "sampling_timesteps spaced_timesteps",
-    "loops.experts": "Experts",
-    "loops.timesteps": "Drawn Timesteps",
-    "loops.validation": "ValidationCallback",
-    "measures.loss_profile": "LossProfile relative_change",
-    "measures.validation": "Points Validated Validation",
-    "sampling.ensemble": "Ensemble",
-    "timesteps.boundary": "Boundary",
-    "timesteps.densities": (
-        "asymmetric beta cauchy cosmap curriculum gaussian_target laplace log_normal logit_normal masses mirror mode "
-        "noise_rate_target uniform_log_snr uniform_time"
-    ),
-    "timesteps.draws": "Independent LowDiscrepancy Mirrored Stratified equal_over",
-    "timesteps.groups": "timestep_groups",
-    "timesteps.partition": "Partition TimestepRange equal_log_snr equal_sums",
-    "timesteps.samplers": (
-        "ChangingSampler EasyToHardSampler LossSecondMomentSampler TimestepSampler WeightedSampler "
-        "normalised tilt uniform within"
-    ),
-    "timesteps.weights": "WEIGHTS loss_weights",
+#: Public name → its module, as the imports above say.
+_MODULE_OF = {
+    alias.name: node.module
+    for node in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+    if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("unequal.")
+    for alias in node.names
 }
-_MODULE_OF = {name: f"unequal.{module}" for module, names in _PUBLIC.items() for name in names.split()}
 __all__ = list(_MODULE_OF)
 
 
