@@ -1,9 +1,8 @@
 """Reconstruct a trained model's average of another width from averages stored during training (EDM2, appendix C)."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from torch import Tensor
@@ -20,38 +19,17 @@ from unequal.training.checkpoint import strip_prefix
 MOST_MISSED = 0.1
 
 
-@dataclass(frozen=True)
-class StoredAverages:
-    """Averages in a model's folder: `files` maps a step to a file with averages of all widths."""
-
-    files: dict[int, Path]
-
-    @classmethod
-    def of(cls, model: Path) -> Self:
-        """Read a model's folder. Raises UserError where it stores no averages, or a file is not named by its step."""
-        files = {step_of(path): path for path in (model / AVERAGES).glob("*.safetensors")}
-        if not files:
-            raise UserError(
-                f"{model}: keeps no averages; set keep in training.average (kind power), and train it again"
-            )
-        return cls(dict(sorted(files.items())))
-
-    @property
-    def profiles(self) -> list[PowerProfile]:
-        """Profiles of all averages, in the order of steps and widths."""
-        return [PowerProfile(step, exponent_of(width)) for step in self.files for width in KEPT_WIDTHS]
-
-    def combined(self, weights: np.ndarray) -> dict[str, Tensor]:
-        """Sum of averages times weights [averages], by parameter. Raises UserError where a file is damaged."""
-        total: dict[str, Tensor] = {}
-        shares = iter(weights.tolist())
-        for path in self.files.values():
-            tensors = read_saved(path, "make the model again").tensors
-            for width in KEPT_WIDTHS:
-                share = next(shares)
-                for name, value in strip_prefix(f"width.{width}.", tensors).items():
-                    total[name] = share * value.double() + total.get(name, 0)
-        return total
+def combined(files: Iterable[Path], weights: np.ndarray) -> dict[str, Tensor]:
+    """Sum of averages of all widths in files, times weights [averages], by parameter. Raises UserError for damage."""
+    total: dict[str, Tensor] = {}
+    shares = iter(weights.tolist())
+    for path in files:
+        tensors = read_saved(path, "make the model again").tensors
+        for width in KEPT_WIDTHS:
+            share = next(shares)
+            for name, value in strip_prefix(f"width.{width}.", tensors).items():
+                total[name] = share * value.double() + total.get(name, 0)
+    return total
 
 
 def step_of(path: Path) -> int:
@@ -80,15 +58,18 @@ def average(model: Path, width: float, target: Path) -> float:
     net, record = load_any_model(model)
     if record.spec.prediction == "mixed":
         raise UserError(f"{model}: has three heads, which were combined by errors of its own average; train it anew")
-    stored = StoredAverages.of(model)
+    files = dict(sorted((step_of(path), path) for path in (model / AVERAGES).glob("*.safetensors")))
+    if not files:
+        raise UserError(f"{model}: keeps no averages; set keep in training.average (kind power), and train it again")
+    profiles = [PowerProfile(step, exponent_of(kept)) for step in files for kept in KEPT_WIDTHS]
     target_profile = PowerProfile(record.steps, exponent_of(width))
-    weights = combination(stored.profiles, target_profile)
-    if (share := relative_error(stored.profiles, target_profile, weights)) > MOST_MISSED:
+    weights = combination(profiles, target_profile)
+    if (share := relative_error(profiles, target_profile, weights)) > MOST_MISSED:
         raise UserError(
-            f"{model}: {len(stored.files)} stored snapshot(s) miss {share:.0%} of an average of width {width:g}; "
+            f"{model}: {len(files)} stored snapshot(s) miss {share:.0%} of an average of width {width:g}; "
             f"at most {MOST_MISSED:.0%}; store more, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
         )
-    net.load_state_dict(net.state_dict() | stored.combined(weights))
+    net.load_state_dict(net.state_dict() | combined(files.values(), weights))
     with appearing(target) as place:
         save_model(place, net, record, load_removals(model))
     return share
