@@ -18,7 +18,7 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import nn
 
 from benchmarks.timing import in_turns, ratio
-from unequal.cli.architecture import Limits, spec_of
+from unequal.cli.architecture import limited_groups, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.models.denoiser import Denoiser
@@ -35,7 +35,7 @@ BASE = "base"
 def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
     """Base, unpruned and pruned experts of the sizes that a params file gives them, with random weights."""
     net = build_network(params.network, spec_of(params))
-    groups = Limits.of(params.schedule, params.groups).groups
+    groups = limited_groups(params.schedule, params.groups)
     whole, ranges = [TimestepRange(0, params.schedule.timesteps - 1)], [group.range for group in groups]
     anatomy = Anatomy(net)
     # As good as any: what goes first changes no cost.

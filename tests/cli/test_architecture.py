@@ -6,8 +6,9 @@ import pytest
 from commands import done
 from graph import ROOT
 
-from unequal.cli.architecture import Architecture, Limits, network_cost
+from unequal.cli.architecture import Architecture, limited_groups, network_cost
 from unequal.settings.strict import read_yaml
+from unequal.timesteps.groups import mean_limit
 
 # preset → printed in paper 3's Table I (10⁶ parameters, 10⁹ multiply–accumulates), by UNet2DModel to more digits, and
 # the mean limit of paper 3's groups. Of DDPM for CIFAR-10 the table prints 38.2 M, others 35.7 M: the latter is right.
@@ -56,7 +57,7 @@ def test_settings_of_paper_3(name: str) -> None:
     steps = read_yaml(preset(name))["sampling"]["steps"]
     assert steps == (200 if name.startswith("ffhq") else 100)
     assert (len(params.groups.ids), params.groups.min_ratio, params.schedule.timesteps) == (10, 0.5, 1000)
-    assert Limits.of(params.schedule, params.groups).mean == pytest.approx(PAPERS[name][2], abs=1e-4)
+    assert mean_limit(limited_groups(params.schedule, params.groups)) == pytest.approx(PAPERS[name][2], abs=1e-4)
 
 
 def test_the_table_has_a_line_a_file_and_one_a_group() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -48,24 +47,10 @@ class Architecture(Strict):
         return validate(cls, read_yaml(path), path)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Cost limits of groups of timesteps, and k."""
-
-    groups: list[TimestepGroup]
-    min_ratio: float
-
-    @classmethod
-    def of(cls, schedule: Schedule, groups: Groups) -> "Limits":
-        """Limits as set by the stage that groups timesteps; a measured loss is assumed to be equal at all timesteps."""
-        table = schedule.tables()
-        even = np.ones(schedule.timesteps)
-        return cls(timestep_groups(groups.kind, table, len(groups.ids), groups.min_ratio, even), groups.min_ratio)
-
-    @property
-    def mean(self) -> float:
-        """Mean limit over all timesteps, as a share."""
-        return mean_limit(self.groups)
+def limited_groups(schedule: Schedule, groups: Groups) -> list[TimestepGroup]:
+    """Groups with cost limits, as the stage makes them; a measured loss is assumed to be equal at all timesteps."""
+    even = np.ones(schedule.timesteps)
+    return timestep_groups(groups.kind, schedule.tables(), len(groups.ids), groups.min_ratio, even)
 
 
 def network_space(params: Architecture | Core) -> Space:
@@ -94,32 +79,22 @@ def network_cost(params: Architecture) -> Cost:
         return count_cost(network_of(params))
 
 
-def summary(name: str, cost: Cost, limits: Limits | None) -> str:
-    """Line of the table of networks."""
-    figures = [readable(figure) for figure in (cost.parameters, cost.macs, cost.macs_with_attention)]
-    line = f"{name:34} {figures[0]:>11} {figures[1]:>11} {figures[2]:>14}"
-    if limits is None:
-        return line
-    share = f"{limits.mean:.4f} = {readable(limits.mean * cost.macs)}"
-    return f"{line} {len(limits.groups):4} {limits.min_ratio:5g}   {share}"
-
-
-def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
-    """Lines with the limit of each group of a network."""
-    rows = [
-        f"{i:5} {chosen.first:6} … {chosen.last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
-        for i, (chosen, limit) in enumerate(limits.groups)
-    ]
-    return [f"\n{name}", f"{'group':>5} {'timesteps':>14} {'limit':>8} {'FLOPs':>11}", *rows]
-
-
 def table(files: Sequence[Path]) -> str:
     """Table of the networks of params files and the limits of their groups, as text. Raises UserError."""
     lines, details = [HEADER], list[str]()
     for path in files:
         params = Architecture.read(path)
         cost = network_cost(params)
-        limits = Limits.of(params.schedule, params.groups) if params.groups else None
-        lines.append(summary(str(path), cost, limits))
-        details += group_lines(str(path), cost, limits) if limits else []
+        line = f"{path!s:34} {readable(cost.parameters):>11} {readable(cost.macs):>11}"
+        line += f" {readable(cost.macs_with_attention):>14}"
+        if params.groups:
+            groups = limited_groups(params.schedule, params.groups)
+            mean = mean_limit(groups)
+            line += f" {len(groups):4} {params.groups.min_ratio:5g}   {mean:.4f} = {readable(mean * cost.macs)}"
+            details += [f"\n{path}", f"{'group':>5} {'timesteps':>14} {'limit':>8} {'FLOPs':>11}"]
+            details += [
+                f"{i:5} {chosen.first:6} … {chosen.last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
+                for i, (chosen, limit) in enumerate(groups)
+            ]
+        lines.append(line)
     return "\n".join([*lines, *details, "", NOTE])

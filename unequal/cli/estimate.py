@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from unequal.cli.architecture import Limits, network_of, spec_of
+from unequal.cli.architecture import limited_groups, network_of, spec_of
 from unequal.cli.machine import busy, recommended_threads
 from unequal.data.preparation import loaded
 from unequal.data.split import training_images
@@ -30,6 +30,7 @@ from unequal.report.formatting import duration, with_prefix
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
+from unequal.timesteps.groups import mean_limit
 from unequal.training.pictures import COUNT, STEPS
 from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
 
@@ -79,8 +80,8 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
         macs: multiply–accumulates of the base for one image, without attention's products.
         parameters: number of parameters of the base.
     """
-    groups = Limits.of(params.schedule, params.groups)
-    limits = [group.limit_ratio for group in groups.groups]
+    groups = limited_groups(params.schedule, params.groups)
+    limits = [group.limit_ratio for group in groups]
     recipes = params.recipes
 
     def trained(name: str, recipe: str, shares: list[float], *, pruned: bool = False) -> Work:
@@ -93,7 +94,7 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
 
     def relative_cost(models: Sequence[str]) -> float:
         """Cost of models relative to the base: a timestep of pruned experts costs its group's limit."""
-        return sum(groups.mean if model == EXPERTS[1] else 1 for model in models)
+        return sum(mean_limit(groups) if model == EXPERTS[1] else 1 for model in models)
 
     profiled = relative_cost(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     calls = params.sampling.predictions * (1 if params.sampling.guidance is None else PASSES)
@@ -257,15 +258,16 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
         say(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {duration(seconds):>9}")
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
     say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {duration(total_seconds):>9}")
-    notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6)
+    largest = max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
+    notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest / 1e6)
     say(*notes.split("\n"), *([MIXED] if any(work.name == "train_mixed" for work in works) else []))
 
 
 def parameters_lines(params: ExpertParams, net: nn.Module) -> str:
     """Line with the experts' parameters on disk and per step; pruned parameters are assumed to shrink as FLOPs do."""
-    groups, one = Limits.of(params.schedule, params.groups), sum(part.numel() for part in net.parameters())
-    limits = [group.limit_ratio for group in groups.groups]
-    pruned, mean = with_prefix(sum(limits) * one), with_prefix(groups.mean * one)
+    groups, one = limited_groups(params.schedule, params.groups), num_parameters(net)
+    limits = [group.limit_ratio for group in groups]
+    pruned, mean = with_prefix(sum(limits) * one), with_prefix(mean_limit(groups) * one)
     return (
         f"Parameters of {len(limits)} experts on disk (their sum) and a step (mean over timesteps, as paper 3 counts): "
         f"unpruned {with_prefix(len(limits) * one)} and {with_prefix(one)};\n"
@@ -290,11 +292,6 @@ def training_memory(params: ExpertParams, net: nn.Module) -> float:
     return TRAINED_COPIES * parameters + part * stored
 
 
-def largest_model(works: list[Work]) -> float:
-    """Bytes of the largest single model."""
-    return max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
-
-
 def on_device(params: AnySampled, device: torch.device) -> AnySampled:
     """Settings with the values that `auto` selects on a device."""
     precision = chosen_precision(params.training.precision, device)
@@ -307,13 +304,18 @@ def on_device(params: AnySampled, device: torch.device) -> AnySampled:
     )
 
 
-def measured_rates(
-    params: Sampled, net: nn.Module, device: torch.device, every: bool = False, compiled: bool = False
-) -> Rates:
-    """Measure rates with the settings' number of threads. Raises UserError where memory does not suffice."""
+def measured_here(
+    params: AnySampled, every: bool = False, compiled: bool = False
+) -> tuple[AnySampled, nn.Module, Rates]:
+    """Settings with what `auto` selects here, their network on its device, and its rates with their number of threads.
+
+    Raises UserError where memory does not suffice.
+    """
+    net, device = network_of(params), device_of(params)
+    params = on_device(params, device)
     try:
         with threads(params.runtime.threads):
-            return rates(params, net.to(device), device, every, compiled)
+            return params, net, rates(params, net.to(device), device, every, compiled)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
@@ -346,13 +348,12 @@ def extent(params: ExpertParams) -> str:
 
 def brief(params: ExpertParams) -> str:
     """Line on the time that a params file's run takes on this machine. Raises UserError."""
-    net, device = network_of(params), device_of(params)
-    params, works = on_device(params, device), workload(params, layer_macs(net), num_parameters(net))
-    measured, start = measured_rates(params, net, device), start_seconds()
+    params, net, measured = measured_here(params)
+    works, start = workload(params, layer_macs(net), num_parameters(net)), start_seconds()
     seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
     base = next(work for work in works if work.name == "train_base")
     return (
-        f"about {duration(seconds)} on this machine's {device.type}, one stage after another; "
+        f"about {duration(seconds)} on this machine's {device_of(params).type}, one stage after another; "
         f"{duration(base.seconds(measured, params.training.precision, start))} of it for the base"
     )
 
@@ -374,11 +375,10 @@ def report(params_file: Path, compiled: bool) -> None:
     params = read_params(params_file)
     if not isinstance(params, ExpertParams):
         raise UserError(f"{params_file}: no params file of a pipeline; the pilot of a comparison says what it costs")
-    net, device = network_of(params), device_of(params)
-    params, works = on_device(params, device), workload(params, layer_macs(net), num_parameters(net))
-    measured = measured_rates(params, net, device, True, compiled)
+    params, net, measured = measured_here(params, True, compiled)
+    works = workload(params, layer_macs(net), num_parameters(net))
     print_table(works, measured, params.training.precision, start_seconds())
     say(passes_line(params), *parameters_lines(params, net).split("\n"))
-    say(comparison(measured, params, device))
+    say(comparison(measured, params, device_of(params)))
     say(*recommended_threads(measured.training, params), *busy(params), "")
-    say(*MEMORY.format(with_prefix(training_memory(params, net))).split("\n"))
+    say(MEMORY.format(with_prefix(training_memory(params, net))))

@@ -10,12 +10,10 @@ from pydantic import ConfigDict
 from torch import Tensor
 from torch.nn import functional
 
-from unequal.artifacts.profiles import read_losses
 from unequal.cli.export import MODELS, autoencoder_of, best, trained
-from unequal.cli.loading import AUTOENCODER
+from unequal.cli.loading import AUTOENCODER, timesteps_of
 from unequal.data.grids import enlarged, png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.files import appearing
 from unequal.latents.autoencoder import load_autoencoder
@@ -25,11 +23,11 @@ from unequal.progress import progress
 from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble, SamplingOptions, cut
 from unequal.sampling.guidance import guided
-from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
+from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
-DATA, LOSSES = Path("artifacts/data"), Path("artifacts/profiles/base.npz")
+DATA = Path("artifacts/data")
 #: Pixels per side to which a grid of small images is enlarged.
 GRID_PIXELS = 512
 
@@ -80,11 +78,11 @@ class PictureRequest:
 
     def sampled(self, settings: Settings) -> np.ndarray:
         """Sample with settings, in whole batches, since a batch of another size could round differently."""
-        sampling, runtime, device = settings.sampling, settings.runtime, device_of(settings.runtime)
+        sampling = settings.sampling.model_copy(update={"steps": self.steps or settings.sampling.steps})
+        runtime, device = settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
         # The evaluation's pictures are compiled where the evaluation's are: compiled kernels may round differently.
-        images = settings.evaluation.images if self.evaluated else self.count
-        calls = sampling.model_copy(update={"steps": self.steps or sampling.steps}).calls(images)
+        calls = sampling.calls(settings.evaluation.images if self.evaluated else self.count)
         ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile, calls)
         ensemble = guided(ensemble, sampling.guidance)
         spec, data = ensemble.record.spec, PreparedData.open(DATA) if DATA.exists() else None
@@ -143,12 +141,11 @@ class PictureRequest:
         """Timesteps of the predictions. Raises UserError where a number of steps has no spacing."""
         if self.steps is not None and sampling.spacing is None:
             raise UserError(f"--steps {self.steps}: {self.params} lists the timesteps; allowed: none")
-        losses = read_losses(LOSSES).mean(1) if sampling.spacing in BY_PROFILE else None
-        asked, known = self.steps or sampling.steps, ensemble.schedule.timesteps
+        asked, known = sampling.steps, ensemble.schedule.timesteps
         if (asked if isinstance(asked, int) else asked[0] + 1) > known:
             place = "--steps" if self.steps else f"{self.params}: sampling.steps"
             raise UserError(f"{place}: {asked}; the model has {known} timesteps, 0 … {known - 1}")
-        return spaced_timesteps(asked, ensemble.schedule, sampling.spacing, losses)
+        return timesteps_of(sampling, ensemble.record.spec)
 
     def decoder(self, ensemble: Ensemble, sampling: Sampling, device: torch.device) -> Callable[[Tensor], Tensor]:
         """Decoder of a model of latents. Raises UserError where its autoencoder is missing."""

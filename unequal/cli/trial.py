@@ -5,7 +5,6 @@ Network, batches, precision and data do not change, so that failures from lack o
 
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +23,7 @@ from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
 from unequal.settings.params import EXPERTS, Params
-from unequal.settings.strict import PARAMS, read_yaml
+from unequal.settings.strict import PARAMS, read_yaml, validate
 
 GRAPH = Path("dvc.yaml")
 #: Setting → upper limit. A limit is applied only if the file remains valid with it.
@@ -67,7 +66,7 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
     make_project(folder)
     base = document["recipes"]["base"]["images"]
     expected = f"about {duration(seconds)}"
-    say(*busy(read(document, file)))
+    say(*busy(validate(Params, document, file)))
     if seconds > 60 * minutes:
         say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g} min; Ctrl-C ends it")
     say(f"{folder}: all stages, the base on {base:,} images; {expected}, one stage after another")
@@ -90,18 +89,16 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
     Returns:
         Estimated seconds, and the settings.
     """
-    from unequal.cli.architecture import network_of
-    from unequal.cli.estimate import JOB, device_of, measured_rates, num_parameters, on_device, start_seconds, workload
+    from unequal.cli.estimate import JOB, measured_here, num_parameters, start_seconds, workload
     from unequal.models.backbones.backbone import layer_macs
 
     document = shrunk(document, file)
-    params = read(document, file)
-    net, params = network_of(params), on_device(params, device_of(params))
-    macs, parameters, measured = layer_macs(net), num_parameters(net), measured_rates(params, net, device_of(params))
+    params, net, measured = measured_here(validate(Params, document, file))
+    macs, parameters = layer_macs(net), num_parameters(net)
     start = start_seconds() + start_seconds(JOB)
     seconds, candidate = 0.0, document
     for candidate in (*(with_budgets(document, share, file) for share in SHARES), least(document, file)):
-        works = workload(read(candidate, file), macs, parameters)
+        works = workload(validate(Params, candidate, file), macs, parameters)
         seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
         if seconds <= limit:
             break
@@ -161,14 +158,6 @@ def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict
     for dotted, value in changes.items():
         changed = with_value(changed, dotted.split("."), value)
     with suppress(UserError):
-        read(changed, file)
+        validate(Params, changed, file)
         return changed
     return document
-
-
-def read(document: dict[str, Any], file: Path) -> Params:
-    """Validate settings that are not in a file. Raises UserError."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / file.name
-        path.write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
-        return Params.read(path)

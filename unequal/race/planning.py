@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unequal.cli.architecture import network_of
-from unequal.cli.estimate import device_of, measured_rates, on_device
+from unequal.cli.estimate import measured_here
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
@@ -85,13 +84,10 @@ def measured_prices(params: Raced, images: int, sampling: Sampling, start: float
         sampling: sampling of a score.
         start: seconds of a stage's imports.
     """
-    net = network_of(params)
-    device = device_of(params)
-    params = on_device(params, device)
+    params, net, speed = measured_here(params)
     schedule = params.schedule.tables()
     calls = network_calls(sampling.solver, spaced_timesteps(sampling.steps, schedule, sampling.spacing))
-    speed, macs = measured_rates(params, net, device), layer_macs(net)
-    samples = params.evaluation.samples * len(params.evaluation.seeds)
+    macs, samples = layer_macs(net), params.evaluation.samples * len(params.evaluation.seeds)
     training = training_flops(macs, images) / speed.training[params.training.precision]
     return Prices(images, training, macs * samples * len(calls) / speed.forward, 2 * start)
 
