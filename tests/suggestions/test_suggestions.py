@@ -79,13 +79,13 @@ def test_halves_of_the_information_of_gaussian_noise_about_gaussian_images(sched
     """∫ SNR/(1 + SNR) dλ = ln(1 + SNR), so that 1 + SNR is the geometric mean of its values at the ends."""
     high, low = schedule.snr[[0, -1]].tolist()
     expected = math.log(math.sqrt((1 + high) * (1 + low)) - 1)
-    assert halves(gaussian(schedule), schedule).log_snr == pytest.approx(expected, abs=2e-3)
+    assert halves("log_snr", gaussian(schedule), schedule).log_snr == pytest.approx(expected, abs=2e-3)
 
 
 @both
 def test_an_even_loss_has_its_half_in_the_middle(schedule):
     log_snr = schedule.snr.log()
-    assert halves(np.ones(1000), schedule).log_snr == pytest.approx(float(log_snr[0] + log_snr[-1]) / 2)
+    assert halves("log_snr", np.ones(1000), schedule).log_snr == pytest.approx(float(log_snr[0] + log_snr[-1]) / 2)
 
 
 def test_each_border_is_described():

@@ -10,10 +10,9 @@ from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.profiler.document import Timesteps
 from unequal.suggestions import code, flags
-from unequal.suggestions.density import Nearest
-from unequal.suggestions.intervals import redrawn, withheld
+from unequal.suggestions.intervals import redrawn, too_open
 from unequal.suggestions.sections import PARTS, page, sections
-from unequal.suggestions.suggestions import Border, Density, MeasuredProfile, Options, Suggestions
+from unequal.suggestions.suggestions import MeasuredProfile, Options, Suggestions
 
 #: The command that measures what suggestions follow from; the pipeline's own profiles are of single splits and spaces.
 WRITTEN_BY = "`unequal profile MODEL --train IMAGES --out FOLDER` writes FOLDER/timesteps.json"
@@ -83,9 +82,10 @@ class LoadedProfile:
         why = zip(PARTS, sections(found), strict=True)
         parts = {
             part: figures(found)[part]
-            | {"reason": section.reason, "caveat": section.caveat}
             | {
-                "withheld": withheld(found.intervals, part),
+                "reason": section.reason,
+                "caveat": section.caveat,
+                "withheld": bool(too_open(found.intervals, part)),
                 "intervals": list(map(asdict, found.intervals.get(part, ()))),
             }
             for part, section in why
@@ -98,40 +98,31 @@ class LoadedProfile:
 
 def figures(found: Suggestions) -> dict[str, dict[str, Any]]:
     """The figures of each suggestion, as JSON can carry them."""
-    shift = found.measured.shift
+    density = found.density
+    named = [{name: getattr(one, name) for name in ("family", "arguments", "distance")} for one in density.nearest]
+    borders = [
+        {
+            "name": one.name,
+            "log_snr": one.boundary.log_snr,
+            "time_before_shift": one.boundary.time(found.measured.shift),
+            "time": one.boundary.time(),
+            "timestep": one.timestep,
+            "timesteps_at_noise_end": one.timesteps,
+            "loss_at_noise_end": one.loss,
+        }
+        for one in found.borders
+    ]
     return {
         "slots": {"ranges": [list(one) for one in found.slots]},
-        "density": of_density(found.density),
+        "density": {
+            "kind": density.kind,
+            "probabilities": density.probabilities.tolist(),
+            "second_moment_over_uniform": density.moment,
+            "distance_of_uniform": density.from_uniform,
+            "nearest": named,
+            "two_levels": asdict(density.two_levels),
+        },
         "gamma": asdict(found.gamma),
-        "boundary": {"chosen": found.border.name, "borders": [of_border(one, shift) for one in found.borders]},
+        "boundary": {"chosen": found.border.name, "borders": borders},
         "steps": {"profile": found.steps, "uniform": found.uniform_steps},
-    }
-
-
-def of_density(one: Density) -> dict[str, Any]:
-    """A density, whole, and what is near it."""
-
-    def named(near: Nearest) -> dict[str, Any]:
-        return {"family": near.family, "arguments": dict(near.arguments), "distance": near.distance}
-
-    return {
-        "kind": one.kind,
-        "probabilities": one.probabilities.tolist(),
-        "second_moment_over_uniform": one.moment,
-        "distance_of_uniform": one.from_uniform,
-        "nearest": [named(near) for near in one.nearest],
-        "two_levels": asdict(one.two_levels),
-    }
-
-
-def of_border(one: Border, shift: float) -> dict[str, Any]:
-    """A border, with its times before and after a schedule's shift."""
-    return {
-        "name": one.name,
-        "log_snr": one.boundary.log_snr,
-        "time_before_shift": one.boundary.time(shift),
-        "time": one.boundary.time(),
-        "timestep": one.timestep,
-        "timesteps_at_noise_end": one.timesteps,
-        "loss_at_noise_end": one.loss,
     }

@@ -15,7 +15,6 @@ import numpy as np
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.densities import beta, edges_of, expit, logit, logit_normal, masses, uniform_time
-from unequal.timesteps.partition import Partition
 
 #: Length of a step below which the search ends.
 FINEST = 1e-5
@@ -158,15 +157,13 @@ def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
         "shift": [mean],
         "beta": [mean, math.log(1 + 4 / spread**2)],
     }
-    return [nearest_of(p, schedule, family, np.array(start)) for family, start in starts.items()]
-
-
-def nearest_of(p: np.ndarray, schedule: NoiseSchedule, family: str, start: np.ndarray) -> Nearest:
-    """The nearest member of one family, searched from a point."""
-    point = compass_search(partial(distance, p, schedule, family), start)
-    density, shift, found = FAMILIES[family](point)
-    probabilities = masses(density, schedule, shift, "open")
-    return Nearest(family, point, found, probabilities, total_variation(p, probabilities))
+    found = []
+    for family, start in starts.items():
+        point = compass_search(partial(distance, p, schedule, family), np.array(start))
+        density, shift, arguments = FAMILIES[family](point)
+        probabilities = masses(density, schedule, shift, "open")
+        found.append(Nearest(family, point, arguments, probabilities, total_variation(p, probabilities)))
+    return found
 
 
 def distance(p: np.ndarray, schedule: NoiseSchedule, family: str, point: np.ndarray) -> float:
@@ -217,5 +214,4 @@ def two_levels(p: np.ndarray) -> TwoLevels:
     levels = np.stack([below / count, above / (len(p) - count)]).clip(TINY)
     border = 1 + int((below * np.log(levels[0]) + above * np.log(levels[1])).argmax())
     low, high = levels[:, border - 1].tolist()
-    lengths = Partition.of_lengths([border, len(p) - border]).lengths
-    return TwoLevels(border, low / high, total_variation(p, np.repeat([low, high], lengths)))
+    return TwoLevels(border, low / high, total_variation(p, np.repeat([low, high], [border, len(p) - border])))

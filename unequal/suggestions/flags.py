@@ -62,14 +62,9 @@ def shown(value: str | float) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def accepts(known: dict[str, dict[str, Any]], flags: Flags) -> bool:
-    """True where a script with these facts accepts all flags with their values."""
-    return all(flag in known and allowed(known[flag], value) for flag, value in flags.items())
-
-
-def allowed(fact: dict[str, Any], value: str | float | None) -> bool:
-    """True where a flag takes a value."""
-    if not isinstance(value, KINDS[fact["type"]]) or value not in fact.get("choices", [value]):
+def allowed(fact: dict[str, Any] | None, value: str | float | None) -> bool:
+    """True where a flag is known, and takes a value."""
+    if fact is None or not isinstance(value, KINDS[fact["type"]]) or value not in fact.get("choices", [value]):
         return False
     return value is None or isinstance(value, str) or fact.get("lowest", value) <= value <= fact.get("highest", value)
 
@@ -77,8 +72,8 @@ def allowed(fact: dict[str, Any], value: str | float | None) -> bool:
 def phrase(trainer: Trainer, families: Sequence[str], says: str, flags: Flags, part: str = "") -> Phrase:
     """Flags with the scripts of these families that accept them."""
     known = [one for one in facts()["accepted"] if one["trainer"] == trainer and one["family"] in families]
-    scripts = tuple(path for one in known if accepts(one["flags"], flags) for path in one["scripts"])
-    return Phrase(says, flags, scripts, part)
+    accept = [one for one in known if all(allowed(one["flags"].get(flag), value) for flag, value in flags.items())]
+    return Phrase(says, flags, tuple(path for one in accept for path in one["scripts"]), part)
 
 
 def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
@@ -124,7 +119,7 @@ def diffusers_sd(found: Suggestions) -> list[Phrase]:
 
 def diffusers_flow(found: Suggestions) -> list[Phrase]:
     """Flags for flows, by diffusers' examples, which count times from the noise end: the mean has the other sign."""
-    normal = of_family(found, "logit_normal")
+    normal, *_ = found.density.nearest
     flags: Flags = {
         "--weighting_scheme": "logit_normal",
         "--logit_mean": -normal.arguments["mean"],
@@ -155,7 +150,7 @@ def kohya_sd(found: Suggestions) -> list[Phrase]:
 
 def kohya_flow(found: Suggestions) -> list[Phrase]:
     """Flags for flows, by sd-scripts, in s after all shifts."""
-    k, normal, shifted = found.measured.shift, of_family(found, "logit_normal"), of_family(found, "shift")
+    k, (normal, shifted, _) = found.measured.shift, found.density.nearest
     mean, std, shift = normal.arguments["mean"] + math.log(k), normal.arguments["std"], shifted.arguments["shift"] * k
     logit_normal: Flags = {"--weighting_scheme": "logit_normal", "--logit_mean": mean, "--logit_std": std}
     sigmoid: Flags = {"--timestep_sampling": "shift", "--sigmoid_scale": std, "--discrete_flow_shift": math.exp(mean)}
@@ -199,11 +194,6 @@ def steps(found: Suggestions) -> Phrase:
     # The scheduler shifts what it is given.
     times = [round(Boundary.at_timestep(step, schedule).time(k), 4) for step in found.steps]
     return Phrase(f"sampling steps: of a pipeline whose scheduler has a shift of {k:.3g}, sigmas={times}", part="steps")
-
-
-def of_family(found: Suggestions, family: str) -> Nearest:
-    """The nearest density of a family."""
-    return next(one for one in found.density.nearest if one.family == family)
 
 
 def near(one: Nearest) -> str:

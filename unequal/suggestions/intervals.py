@@ -6,7 +6,6 @@ holds 95 % of the results.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,24 +50,23 @@ def redrawn(means: Sequence[float], errors: Sequence[float]) -> np.ndarray:
     return np.asarray(means) * np.exp(relative * np.random.default_rng(SEED).standard_normal((DRAWS, len(relative))))
 
 
-class Numbers(NamedTuple):
-    """Numbers of a section, and how losses give them.
+def intervals_of(
+    named: Mapping[str, float],
+    make: Callable[[np.ndarray], Sequence[float]],
+    carried: Callable[[float, float], bool],
+    replicas: np.ndarray,
+) -> list[Interval]:
+    """Intervals of a section's numbers; none where no redrawn losses give as many numbers.
 
-    Attributes:
+    Args:
         named: name → the suggested value.
         make: of losses [T], their values in the same order; of another length: the losses give other numbers.
         carried: whether an interval is narrow enough, by its ends.
+        replicas: redrawn losses, [n, T].
     """
-
-    named: Mapping[str, float]
-    make: Callable[[np.ndarray], Sequence[float]]
-    carried: Callable[[float, float], bool]
-
-    def intervals(self, replicas: np.ndarray) -> list[Interval]:
-        """Their intervals by redrawn losses [n, T]; none where no redrawn losses give as many numbers."""
-        made = [one for one in map(self.make, replicas) if len(one) == len(self.named)]
-        columns = np.array(made).T if made else ()
-        return [interval(*one, column, self.carried) for one, column in zip(self.named.items(), columns, strict=False)]
+    made = [one for one in map(make, replicas) if len(one) == len(named)]
+    columns = np.array(made).T if made else ()
+    return [interval(*one, column, carried) for one, column in zip(named.items(), columns, strict=False)]
 
 
 def narrow(timesteps: int) -> Callable[[float, float], bool]:
@@ -80,11 +78,6 @@ def interval(name: str, value: float, found: np.ndarray, carried: Callable[[floa
     """The interval of a number by its values for redrawn losses, [n]."""
     low, high = (float(end) for end in np.quantile(found, [0.025, 0.975]))
     return Interval(name, value, low, high, carried(low, high))
-
-
-def withheld(found: Mapping[str, Sequence[Interval]], part: str) -> bool:
-    """Say whether errors do not carry the suggestion of a section."""
-    return bool(too_open(found, part))
 
 
 def too_open(found: Mapping[str, Sequence[Interval]], part: str) -> str:

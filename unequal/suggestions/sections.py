@@ -27,8 +27,6 @@ from unequal.timesteps.partition import Partition
 
 #: Total variation from which on a named density is reported as far.
 FAR = 0.1
-#: Variable that a boundary halves the loss over, in words.
-HALVES = {"timesteps": "timesteps", "log_snr": "log-SNR"}
 DB_PER_NAT = 10 / math.log(10)
 
 
@@ -177,13 +175,14 @@ def border(found: Suggestions) -> Section:
         )
         for one in found.borders
     ]
-    nats, over = float(profile(found.measured.schedule, found.measured.losses)[-1]), HALVES[found.asked.halves]
+    nats = float(profile(found.measured.schedule, found.measured.losses)[-1])
     return Section(
         f"Boundary of two experts: λ = {shown(found.border.boundary.log_snr)}"
         f"{ends(found, found.border, lambda boundary: boundary.log_snr)}, index {found.border.timestep}"
         f"{found.between('boundary', found.border.name)}",
         [("by", "λ", *times, "index", "timesteps", "loss over λ"), *rows],
-        f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
+        f"It gives each expert half of the loss {found.border.name.removeprefix('halves ')}; "
+        f"over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
         "between the ends of the schedule noisy images carry no more about an image.",
         "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
         "shows for the one at the noise end. Wan's borders were found by training, and studies/boundary compared "

@@ -1,7 +1,6 @@
 """All that a profile suggests, together: slots, a density, γ, the border of two experts, sampling steps."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -21,7 +20,7 @@ from unequal.suggestions.density import (
     total_variation,
     two_levels,
 )
-from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, Numbers, interval, narrow, shown
+from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, interval, intervals_of, narrow, shown
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
 from unequal.timesteps.information import information
@@ -106,15 +105,19 @@ class Border:
     loss: float
 
 
-def halves(losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
-    """λ with half of ∫ L dλ on each side, by the trapezoidal rule.
+def halves(over: "Halves", losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
+    """The boundary that leaves half of the loss to each expert. Raises UserError where there is none over timesteps.
 
-    By I-MMSE ½·L dλ is the information of an observation, so that both experts learn equally much, in nats.
+    Over log-SNR it is λ with half of ∫ L dλ on each side, by the trapezoidal rule. By I-MMSE ½·L dλ is the information
+    of an observation, so that both experts learn equally much, in nats.
 
     Args:
+        over: what the loss is shared out over.
         losses: of ε, [T].
         schedule: of the model.
     """
+    if over == "timesteps":
+        return Boundary.at_timestep(equal_sums(losses, 2, "experts")[1].first, schedule)
     sums = profile(schedule, losses)
     return Boundary(float(np.interp(sums[-1] / 2, sums, schedule.snr.log().numpy())))
 
@@ -125,18 +128,11 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
     Raises UserError where the losses have no two equal sums.
     """
     found = {
-        "halves over timesteps": halves_at("timesteps", losses, schedule),
-        "halves over log-SNR": halves(losses, schedule),
+        "halves over timesteps": halves("timesteps", losses, schedule),
+        "halves over log-SNR": halves("log_snr", losses, schedule),
         **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
     }
     return [border(name, boundary, losses, schedule) for name, boundary in found.items()]
-
-
-def halves_at(over: "Halves", losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
-    """The boundary that leaves half of the loss to each expert. Raises UserError where there is none."""
-    if over == "log_snr":
-        return halves(losses, schedule)
-    return Boundary.at_timestep(equal_sums(losses, 2, "experts")[1].first, schedule)
 
 
 def border(name: str, boundary: Boundary, losses: np.ndarray, schedule: NoiseSchedule) -> Border:
@@ -295,34 +291,36 @@ def intervals(found: Suggestions) -> dict[str, list[Interval]]:
     def starts(losses: np.ndarray) -> list[int]:
         return [one.first for one in equal_sums(losses * measured.in_space(LOSSES[asked.space]), asked.slots)][1:]
 
-    def halved(halves: Halves, carried: Callable[[float, float], bool]) -> Numbers:
-        border = found.borders[get_args(Halves).index(halves)]
-
-        def index(losses: np.ndarray) -> list[int]:
-            return [halves_at(halves, losses, schedule).timestep(schedule)]
-
-        return Numbers({border.name: border.timestep}, index, carried)
+    def halved(over: Halves) -> list[Interval]:
+        border = found.borders[get_args(Halves).index(over)]
+        # The border that is not suggested withholds nothing.
+        carried = narrow(total) if over == asked.halves else lambda *_: True
+        return intervals_of(
+            {border.name: border.timestep},
+            lambda losses: [halves(over, losses, schedule).timestep(schedule)],
+            carried,
+            replicas,
+        )
 
     firsts = {start_of(number): one.first for number, one in enumerate(found.slots, 1) if number > 1}
-    other = next(halves for halves in get_args(Halves) if halves != asked.halves)
-    numbers = {
-        "slots": Numbers(firsts, starts, narrow(total)),
-        "gamma": Numbers(
+    order = sorted(get_args(Halves), key=lambda over: over != asked.halves)
+    return {
+        "slots": intervals_of(firsts, starts, narrow(total), replicas),
+        "gamma": intervals_of(
             {"γ": found.gamma.gamma},
             lambda losses: [even_gamma(losses, schedule, COARSE).gamma],
             lambda low, high: high <= WIDEST_RATIO * low,
+            replicas,
         ),
-        "steps": Numbers(
+        "steps": intervals_of(
             {step_of(number): step for number, step in enumerate(found.steps, 1)},
             lambda losses: spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
             narrow(total),
+            replicas,
         ),
+        "boundary": [one for over in order for one in halved(over)],
+        "density": density_intervals(found, replicas),
     }
-    known = {part: one.intervals(replicas) for part, one in numbers.items()}
-    # The border that is not suggested withholds nothing.
-    borders = [halved(asked.halves, narrow(total)), halved(other, lambda *_: True)]
-    known["boundary"] = [one for numbers in borders for one in numbers.intervals(replicas)]
-    return known | {"density": density_intervals(found, replicas)}
 
 
 #: Names of the numbers of a density of two levels, and of what a density leaves of the second moment.
