@@ -2,9 +2,8 @@
 
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,18 +14,18 @@ if TYPE_CHECKING:
 
 #: Names and a number of `unequal.profiler.measure`, whose import takes seconds, while help appears at once.
 PRECISIONS, STRATA = ("fp32", "bf16", "fp16"), 100
-FOLDER = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path)
 DOCUMENT, PAGE = "timesteps.json", "index.html"
 
 
 @click.command()
 @click.argument("model")
-@click.option("--train", type=FOLDER, required=True, help="Folder of training images.")
-@click.option("--held-out", type=FOLDER, help="Folder of images that the model was not trained on.")
+@click.option("--train", type=PATH, required=True, help="Folder of training images.")
+@click.option("--held-out", type=PATH, help="Folder of images that the model was not trained on.")
 @click.option("--against", help="A second model, folder or Hub id, measured on the same draws.")
-@click.option("--lora", type=FOLDER, help="A LoRA in safetensors; measures the model with it on the same draws.")
+@click.option("--lora", type=PATH, help="A LoRA in safetensors; measures the model with it on the same draws.")
 @click.option("--flags", help="Flags of the training of a .pt file of OpenAI's, as its README states them.")
-@click.option("--out", type=FOLDER, default=Path("profile"), show_default=True, help="Folder of the results.")
+@click.option("--out", type=PATH, default=Path("profile"), show_default=True, help="Folder of the results.")
 @click.option("--draws", type=click.IntRange(2), default=64, show_default=True, help="Images and noises a timestep.")
 @click.option(
     "--timesteps",
@@ -97,7 +96,6 @@ def chosen_device(name: str) -> "torch.device":
     return device
 
 
-FILE = click.Path(path_type=Path)
 FORMS = ("table", "python", "diffusers", "kohya")
 #: As they are known to the mathematics, which takes seconds to import, and help shall come at once.
 SPACES = ("epsilon", "v", "x0", "velocity")
@@ -105,23 +103,19 @@ DENSITIES = ("least_variance", "slots")
 HALVES = ("timesteps", "log_snr")
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def choice(name: str, allowed: tuple[str, ...], what: str) -> Callable[[F], F]:
-    """An option with a few values, the first of them by default."""
-    return click.option(name, type=click.Choice(allowed), default=allowed[0], show_default=True, help=what)
-
-
-@click.command()
-@click.argument("file", type=FILE)
-@click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="what is printed")
-@click.option("--slots", default=10, show_default=True, type=click.IntRange(2), help="ranges of equal loss")
-@click.option("--steps", default=20, show_default=True, type=click.IntRange(2), help="of sampling")
-@choice("--space", SPACES, "whose squared error the slots share")
-@choice("--density", DENSITIES, "that named densities are to be near to")
-@choice("--halves", HALVES, "over what each of two experts gets half of the loss")
-@click.option("--json", "facts", type=FILE, help="a file for all figures, the whole density among them")
+@click.command(context_settings={"show_default": True})
+@click.argument("file", type=PATH)
+@click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], help="what is printed")
+@click.option("--slots", default=10, type=click.IntRange(2), help="ranges of equal loss")
+@click.option("--steps", default=20, type=click.IntRange(2), help="of sampling")
+@click.option("--space", type=click.Choice(SPACES), default=SPACES[0], help="whose squared error the slots share")
+@click.option(
+    "--density", type=click.Choice(DENSITIES), default=DENSITIES[0], help="that named densities are to be near to"
+)
+@click.option(
+    "--halves", type=click.Choice(HALVES), default=HALVES[0], help="over what each of two experts gets half of the loss"
+)
+@click.option("--json", "facts", type=PATH, help="a file for all figures, the whole density among them")
 def suggest(file: Path, form: str, facts: Path | None, **asked: Any) -> None:
     """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
     # Imported here, so that help appears at once.

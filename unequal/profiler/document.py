@@ -4,7 +4,6 @@ Losses are mean squared errors of ε per value, at some timesteps of the model's
 spaces they are these times a factor of the schedule alone, see `loss_profile.space_factor`.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -17,6 +16,7 @@ from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule, VariancePreserving
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
+from unequal.measures.loss_profile import LossProfile
 from unequal.settings.strict import Strict, validate
 
 
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 Line = Annotated[str, AfterValidator(printable)]
 #: Images that a model was trained on, and others.
-Split = Literal["train", "held_out"]
+SplitName = Literal["train", "held_out"]
 
 
 class Betas(Strict):
@@ -64,9 +64,8 @@ class Losses(Strict):
     @classmethod
     def of(cls, losses: np.ndarray) -> Self:
         """From the losses of all draws, [K, n], n ≥ 2."""
-        wide = losses.astype(np.float64)
-        error = wide.std(1, ddof=1) / math.sqrt(wide.shape[1])
-        rows = (wide.mean(1), error, np.square(wide).mean(1))
+        found = LossProfile.of(losses)
+        rows = (found.mean, found.stderr, np.square(losses.astype(np.float64)).mean(1))
         return cls(**{name: tuple(row.tolist()) for name, row in zip(cls.model_fields, rows, strict=True)})
 
 
@@ -74,9 +73,9 @@ class OtherModel(Strict):
     """Losses of another model on the same draws, and their change."""
 
     model: Line = Field(description="the other one: a checkpoint, or the model with an adapter")
-    losses: dict[Split, Losses]
-    relative: dict[Split, tuple[float, ...]] = Field(description="the other's mean loss over the model's, less 1, [K]")
-    relative_stderr: dict[Split, tuple[float, ...]] = Field(description="its standard error over paired draws, [K]")
+    losses: dict[SplitName, Losses]
+    relative: dict[SplitName, tuple[float, ...]] = Field(description="its mean loss over the model's, less 1, [K]")
+    relative_stderr: dict[SplitName, tuple[float, ...]] = Field(description="its standard error over paired draws, [K]")
 
 
 class Timesteps(Strict):
@@ -88,13 +87,13 @@ class Timesteps(Strict):
     prediction: Prediction = Field(description="what the network predicts")
     schedule: Annotated[Betas | Shifted, Field(discriminator="kind")]
     seed: NonNegativeInt = Field(description="of images, noise and timesteps")
-    images: dict[Split, PositiveInt] = Field(description="how many there are of each split")
+    images: dict[SplitName, PositiveInt] = Field(description="how many there are of each split")
     shape: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(
         description="[C, H, W] of what the network sees: an image or a latent"
     )
     draws: PositiveInt = Field(ge=2, description="n, at each measured timestep")
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=2, description="those that were measured, rising, [K]")
-    losses: dict[Split, Losses]
+    losses: dict[SplitName, Losses]
     compared: OtherModel | None = Field(default=None, description="null: one model alone was measured")
     conditions: dict[Line, Line] = Field(default={}, description="what else the figures depend on, in words")
 

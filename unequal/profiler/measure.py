@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from unequal.errors import UserError, plain, say
 from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
 from unequal.models.class_names import class_numbers, read_class_names
-from unequal.profiler.document import Losses, OtherModel, Timesteps
+from unequal.profiler.document import Losses, OtherModel, SplitName, Timesteps
 from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread
 from unequal.profiler.families.family import LATENT, Family, family_of
 from unequal.profiler.image_folder import ImageFolder, refuse_shared
@@ -35,7 +35,6 @@ from unequal.workspace import Chunks, computed_on
 T = TypeVar("T")
 #: (images or captions, numbers of some) → their rows.
 Encoder: TypeAlias = Callable[[T, Sequence[int]], Rows]
-SplitName = Literal["train", "held_out"]
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 #: Most timesteps that are measured by default.
 STRATA = 100
@@ -144,19 +143,16 @@ def profile(config: ProfileConfig) -> ProfileResult:
 
 
 def opened(source: str, config: ProfileConfig) -> Family:
-    """Open a pipeline as a member of its family."""
-    family = family_of(pipeline_of(source, config), config.resolution)
+    """Open a folder, a Hub id or a `.pt` file as a member of its family. Raises UserError where flags are missing."""
+    if not source.endswith(SUFFIX):
+        pipeline = PipelineFolder.find(source)
+    elif config.flags is None:
+        raise UserError(f"{source}: needs --flags, those of its training, as in OpenAI's README")
+    else:
+        pipeline = pipeline_of_file(source, config.flags, config.out / CACHE)
+    family = family_of(pipeline, config.resolution)
     family.guidance = config.guidance
     return family
-
-
-def pipeline_of(source: str, config: ProfileConfig) -> PipelineFolder:
-    """The pipeline of a folder, a Hub id or a `.pt` file. Raises UserError where flags and file do not go together."""
-    if not source.endswith(SUFFIX):
-        return PipelineFolder.find(source)
-    if config.flags is None:
-        raise UserError(f"{source}: needs --flags, those of its training, as in OpenAI's README")
-    return pipeline_of_file(source, config.flags, config.out / CACHE)
 
 
 def other_model(config: ProfileConfig, family: Family) -> MeasuredModel | None:
@@ -357,16 +353,11 @@ def document(
         timesteps=tuple(chosen.tolist()),
         losses={name: Losses.of(found) for name, found in ours.items()},
         compared=change,
-        conditions=conditions(config),
+        conditions={
+            "batch size": str(config.batch_size),
+            "precision": config.precision,
+            **computed_on(config.device),
+            "threads": str(torch.get_num_threads()),
+            **{name: version(name) for name in ("torch", "diffusers", "transformers")},
+        },
     )
-
-
-def conditions(config: ProfileConfig) -> dict[str, str]:
-    """Conditions that the figures depend on and that have no field of their own."""
-    return {
-        "batch size": str(config.batch_size),
-        "precision": config.precision,
-        **computed_on(config.device),
-        "threads": str(torch.get_num_threads()),
-        **{name: version(name) for name in ("torch", "diffusers", "transformers")},
-    }

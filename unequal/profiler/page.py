@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
-from unequal.profiler.document import Losses, Timesteps
-from unequal.profiler.measure import ProfileConfig, ProfileResult, SplitName
+from unequal.profiler.document import Losses, SplitName, Timesteps
+from unequal.profiler.measure import ProfileConfig, ProfileResult
 from unequal.report.drawing import INK, RED, SOFT, log_scale, save
 from unequal.report.formatting import plus_minus
 from unequal.report.page import Drawing, Picture, Report, Table, render

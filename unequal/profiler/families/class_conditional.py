@@ -46,10 +46,6 @@ class DiT(Family):
     part, kind = "transformer", DiTTransformer2DModel
 
     @property
-    def multiple(self) -> int:
-        return int(self.config["patch_size"])
-
-    @property
     def classes(self) -> int:
         return int(self.config["num_embeds_ada_norm"])
 

@@ -107,7 +107,7 @@ class Family(ABC):
     @property
     def multiple(self) -> int:
         """Divisor of the side of the network's input: of its patches, or of its halvings."""
-        return 1
+        return int(self.config.get("patch_size", 1))
 
     @property
     def classes(self) -> int | None:

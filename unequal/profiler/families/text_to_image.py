@@ -160,10 +160,6 @@ class SD3(TextToImage):
     part, kind = "transformer", SD3Transformer2DModel
     pipelines = ("StableDiffusion3Pipeline",)
 
-    @property
-    def multiple(self) -> int:
-        return int(self.config["patch_size"])
-
     def check(self) -> None:
         super().check()
         largest = int(self.config["pos_embed_max_size"]) * self.multiple * self.factor
