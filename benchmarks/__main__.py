@@ -144,12 +144,6 @@ def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
     }
 
 
-def one_thread() -> None:
-    """Here and in programs that are started: processor time then is what a machine of one's own would take."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    torch.set_num_threads(1)
-
-
 @click.command(help=__doc__)
 @click.option("--gpu", is_flag=True, help="the benchmarks of a GPU")
 @click.option("--trial", is_flag=True, help="in the smallest sizes, also on a CPU; no figures are written")
@@ -163,8 +157,9 @@ def main(gpu: bool, trial: bool, only: tuple[str, ...], only_table: bool) -> Non
     if gpu and not trial and not torch.cuda.is_available():
         raise click.ClickException("--gpu: PyTorch finds no CUDA device; allowed: --gpu --trial")
     device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
-    if not gpu:
-        one_thread()
+    if not gpu:  # one thread, here and in programs that are started: as much time as on a machine of one's own
+        os.environ["OMP_NUM_THREADS"] = "1"
+        torch.set_num_threads(1)
     known = (on_gpu if gpu else on_cpu)(Sizes(device, trial))
     if unknown := set(only) - known.keys():
         raise click.ClickException(f"--only {min(unknown)}: no such benchmark; allowed: {', '.join(known)}")

@@ -116,18 +116,6 @@ def measure(
     }
 
 
-def arrays(path: Path, size: int) -> Data:
-    """Settings of colour images of a size in an array."""
-    form: dict[str, Any] = {
-        "image_size": size,
-        "channels": 3,
-        "fit": "exact",
-        "convert": False,
-        "background": (0, 0, 0),
-    }
-    return Data(source="array", path=str(path), holdout=0.05, **form)
-
-
 def prepared(source: Path, target: Path, size: int) -> dict[str, float]:
     """Prepare an array in a process; its processor seconds, and the most memory that belongs to no file, in bytes."""
     command = [sys.executable, "-m", "benchmarks.data", str(source), str(target), str(size)]
@@ -179,4 +167,5 @@ def measure_full(params: Params, device: torch.device, images: int, size: int, s
 
 if __name__ == "__main__":
     read, written, pixels = sys.argv[1:]
-    prepare(arrays(Path(read), int(pixels)), 0, Path(written))
+    form = {"image_size": int(pixels), "channels": 3, "fit": "exact", "convert": False}
+    prepare(Data(source="array", path=read, holdout=0.05, **form), 0, Path(written))

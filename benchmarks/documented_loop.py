@@ -6,8 +6,7 @@ EMAModel, and the loss read back for the progress bar after every step.
 """
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from unequal.settings.training import Training
+from unequal.settings.params import Params
 
 #: Decay of EMAModel; the cost of an update does not depend on it.
 AVERAGE_DECAY = 0.995
@@ -67,52 +66,44 @@ def png(image: Image.Image) -> bytes:
     return content.getvalue()
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Recipe of both loops: settings, peak learning rate and length of the schedule in steps."""
-
-    training: Training
-    lr: float
-    steps: int
-    timesteps: int
-
-
 class DocumentedLoop:
     """The loop, a few steps at a time.
 
     Args:
         net: the network that it trains.
         pictures: what it trains on.
-        recipe: the rest.
+        params: the rest; the base's recipe has the peak learning rate.
+        steps: of the learning rate's schedule.
         device: where.
         compiled: compile the network.
     """
 
     def __init__(
-        self, net: nn.Module, pictures: Pictures, recipe: Recipe, device: torch.device, compiled: bool = False
+        self,
+        net: nn.Module,
+        pictures: Pictures,
+        params: Params,
+        steps: int,
+        device: torch.device,
+        compiled: bool = False,
     ) -> None:
         AcceleratorState._reset_state(reset_partial_state=True)
-        training = recipe.training
+        training = params.training
         self.clip = training.gradient_clip
         self.accelerator = Accelerator(
             cpu=device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
-        self.scheduler = DDPMScheduler(num_train_timesteps=recipe.timesteps)
-        optimizer = torch.optim.AdamW(net.parameters(), lr=recipe.lr)
-        schedule = get_cosine_schedule_with_warmup(optimizer, recipe.steps // 10, recipe.steps)
+        self.scheduler = DDPMScheduler(num_train_timesteps=params.schedule.timesteps)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=params.recipes["base"].optimizer.lr)
+        schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
         loader = DataLoader(pictures, batch_size=training.batch_size, shuffle=True, drop_last=True)
         self.net, self.optimizer, self.loader, self.schedule = self.accelerator.prepare(
             torch.compile(net) if compiled else net, optimizer, loader, schedule
         )
         self.ema = EMAModel(self.net.parameters(), decay=AVERAGE_DECAY, use_ema_warmup=True)
         self.ema.to(self.accelerator.device)
-        self.batches = self.endless()
+        self.batches = chain.from_iterable(repeat(self.loader))
         self.loss = float("nan")
-
-    def endless(self) -> Iterator[Tensor]:
-        """Epoch after epoch."""
-        while True:
-            yield from self.loader
 
     def run(self, steps: int) -> None:
         """Train on for so many steps."""

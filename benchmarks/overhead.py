@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from dvc.repo import Repo
 
 from benchmarks.timing import in_turns, ratio
 
@@ -52,41 +53,26 @@ def run(command: Sequence[str], folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def copied(folder: Path) -> Path:
-    """The project's graph and code in a folder; what is there already is brought up to date."""
-    folder.mkdir(parents=True, exist_ok=True)
+def finish_project(folder: Path) -> None:
+    """Copy the project's graph and code into a folder, as if all its stages had run; images are prepared."""
     for name in COPIED:
         if (ROOT / name).is_dir():
-            unneeded = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, folder / name, ignore=unneeded, dirs_exist_ok=True)
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(ROOT / name, folder / name)
-    return folder
-
-
-def finished_project(folder: Path) -> Path:
-    """The project in a folder, as if all its stages had run; images are prepared."""
-    copied(folder)
     run(["dvc", "init", "--no-scm", "--quiet"], folder)
     run(["dvc", "config", "core.analytics", "false"], folder)
     for module in ("unequal.pipeline.fingerprint", "stages.check_params", "stages.prepare_data"):
         run([sys.executable, "-m", module], folder)
-    for path in inputs_and_outputs(folder):
-        if not path.exists():
+    with Repo(str(folder)) as repo:
+        listed = [Path(one.fs_path) for stage in repo.index.stages for one in [*stage.deps, *stage.outs]]
+    for path in listed:
+        if not path.exists():  # an input may lie in an output's folder
             file = path if path.suffix else path / "content"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(str(path))
     run([*PYTHON, RECORD], folder)
     run(["snakemake", "--cores", "1", "--touch", "--quiet"], folder)
-    return folder
-
-
-def inputs_and_outputs(folder: Path) -> list[Path]:
-    """Files and folders that the stages of a project read and write; an input may lie in an output's folder."""
-    from dvc.repo import Repo
-
-    with Repo(str(folder)) as repo:
-        return [Path(one.fs_path) for stage in repo.index.stages for one in [*stage.deps, *stage.outs]]
 
 
 def measure(rounds: int) -> dict[str, Any]:
@@ -99,7 +85,7 @@ def measure(rounds: int) -> dict[str, Any]:
         "bare imports": [*PYTHON, f"import os, {LIBRARIES}; os._exit(0)"],
     }
     with tempfile.TemporaryDirectory() as temporary:
-        folder = finished_project(Path(temporary))
+        finish_project(folder := Path(temporary))
         # The stage of fingerprints always runs.
         if run(commands["dvc repro"], folder).count("Running stage") > 1:
             raise RuntimeError("dvc repro has found something to do")

@@ -19,7 +19,6 @@ from accelerate.state import AcceleratorState
 from torch import nn
 
 from benchmarks.documented_loop import DocumentedLoop, Pictures
-from benchmarks.documented_loop import Recipe as DocumentedRecipe
 from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop, Passes
 from benchmarks.timing import in_turns
 from unequal.cli.architecture import spec_of
@@ -98,8 +97,7 @@ def documented(params: Params, device: torch.device, encoded: bool, compiled: bo
     """The documented loop on the same images."""
     images = random_images(params).permute(0, 2, 3, 1).numpy()
     pictures = Pictures(images, params.training.horizontal_flips, encoded)
-    recipe = DocumentedRecipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
-    return DocumentedLoop(network(params, device), pictures, recipe, device, compiled)
+    return DocumentedLoop(network(params, device), pictures, params, STEPS, device, compiled)
 
 
 def advance(trainer: Trainer, steps: int) -> None:
@@ -157,7 +155,8 @@ def measure(
     """Seconds of each loop in every round, its images a second, and the network's operations."""
     with tempfile.TemporaryDirectory() as folder:
         times = in_turns(contestants(params, device, steps, Path(folder), ways), rounds, device)
-    batch, flops, peak = params.training.batch_size, step_flops(params), peak_flops(device)
+    batch, peak = params.training.batch_size, peak_flops(device)
+    flops = flops_per_image(build_network(params.network, spec_of(params))) * batch  # a multiply–accumulate is two
     speeds = {name: batch * steps / median(taken) for name, taken in times.items()}
     return {
         "images_per_second": speeds,
@@ -166,13 +165,7 @@ def measure(
         "seconds": times,
         "kind": params.network.kind,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
-    } | conditions(params, steps, rounds)
-
-
-def conditions(params: Params, steps: int, rounds: int) -> dict[str, Any]:
-    """Return what else a time depends on."""
-    return {
-        "batch_size": params.training.batch_size,
+        "batch_size": batch,
         "steps": steps,
         "rounds": rounds,
         "precision": params.training.precision,
@@ -185,8 +178,3 @@ def transformer(params: Params, depth: int = 4, width: int = 96, heads: int = 4,
     net = DiT(kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=2)
     data = params.data.model_copy(update={"channels": channels} if channels else {})
     return params.model_copy(update={"network": net, "data": data})
-
-
-def step_flops(params: Params) -> int:
-    """Floating-point operations of a training step; a multiply–accumulate is two."""
-    return flops_per_image(build_network(params.network, spec_of(params))) * params.training.batch_size
