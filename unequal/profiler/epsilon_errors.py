@@ -148,7 +148,11 @@ def losses(
         for one in split.strata.batches(batch_size, share):
             errors.append(errors_of_batch(model, split, one))
             bar.update(len(one.timesteps))
-        return checked(torch.cat(errors).float().cpu().numpy(), split.strata, share)
+        found = torch.cat(errors).float().cpu().numpy()
+        if len(wrong := np.flatnonzero(~np.isfinite(found))):
+            t = split.strata.timesteps[(share.start + wrong[0]) // split.strata.index.shape[1]]
+            raise UserError(f"the network predicts NaN or infinite values at t = {t}; --precision fp32 may help")
+        return found
 
     makers = {str(share.start): Maker((len(share),), partial(measured, share)) for share in shares}
     whole = np.concatenate(chunks.all(makers))
@@ -169,11 +173,3 @@ def errors_of_batch(model: EpsilonPredictor, split: Split, one: Share) -> Tensor
         ) from None
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise model.family.refusal(f"refuses such images: {first_line(error)}") from None
-
-
-def checked(found: np.ndarray, strata: Strata, share: range) -> np.ndarray:
-    """Losses of a share. Raises UserError if one is NaN or infinite."""
-    if len(wrong := np.flatnonzero(~np.isfinite(found))):
-        t = strata.timesteps[(share.start + wrong[0]) // strata.index.shape[1]]
-        raise UserError(f"the network predicts NaN or infinite values at t = {t}; --precision fp32 may help")
-    return found

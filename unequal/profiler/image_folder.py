@@ -91,7 +91,9 @@ def metadata(folder: Path) -> dict[Path, str]:
             continue
         try:
             entry = json.loads(line)
-            found[folder / entry[FILE]] = caption_of(entry)
+            if not isinstance(text := entry[TEXT], str):
+                raise TypeError(text)  # null is no caption
+            found[folder / entry[FILE]] = text
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}: line {number} is no JSON object with {FILE} and {TEXT}, both texts") from None
     return found
@@ -107,14 +109,6 @@ def text_of(path: Path) -> str:
         raise UserError(f"{path}: byte {error.start} is no {encoding} text; save it as UTF-8") from None
     if "\0" in text:
         raise UserError(f"{path}: holds a zero byte, so it is no UTF-8 text; save it as UTF-8")
-    return text
-
-
-def caption_of(entry: dict[str, object]) -> str:
-    """The text of a line. Raises TypeError where it is none: null is no caption."""
-    text = entry[TEXT]
-    if not isinstance(text, str):
-        raise TypeError(text)
     return text
 
 

@@ -60,10 +60,6 @@ steps = sampling_timesteps(
 }
 
 
-#: Name among the nearest → that among the densities.
-DENSITIES = {"logit_normal": "logit_normal", "shift": "uniform_time", "beta": "beta"}
-
-
 def python(found: Suggestions, path: str) -> str:
     """A program that makes the objects; it reads the schedule and the moments from the file that was measured.
 
@@ -90,7 +86,7 @@ def assignment(one: Nearest) -> str:
     """A line that makes a named density."""
     shift = one.arguments.get("shift", 1.0)
     keywords = "".join(f", {key}={value:.4g}" for key, value in one.arguments.items() if key != "shift")
-    made = f"partial({DENSITIES[one.family]}{keywords})" if keywords else DENSITIES[one.family]
+    made = f"partial({one.family}{keywords})" if keywords else "uniform_time"
     return f'nearest_{one.family} = masses({made}, schedule, shift={shift:.4g}, ends="open")  # {one.distance:.1%}'
 
 

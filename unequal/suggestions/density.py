@@ -109,36 +109,32 @@ def relative_moment(p: np.ndarray, second_moments: np.ndarray) -> float:
     return float((second_moments / p).sum() / (len(p) ** 2 * second_moments.mean()))
 
 
-#: A point that is searched → what is asked of `masses`, and the arguments as reported.
-Member = Callable[[np.ndarray], tuple[Callable[..., np.ndarray], float, dict[str, float]]]
-
-
-def logit_normal_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
-    """Arguments from a mean and ln of a standard deviation."""
-    mean, std = float(point[0]), limited_exp(point[1])
-    return partial(logit_normal, mean=mean, std=std), 1.0, {"mean": mean, "std": std}
-
-
-def shift_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
-    """Uniform times, shifted; of ln k."""
-    shift = limited_exp(point[0])
-    return uniform_time, shift, {"shift": shift}
-
-
-def beta_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
-    """Arguments from the logit of the mean and ln(a + b), which change its likelihood almost independently."""
-    share, total = float(expit(point[:1])[0]), limited_exp(point[1])
-    a, b = max(share * total, TINY), max((1 - share) * total, TINY)
-    return partial(beta, a=a, b=b), 1.0, {"a": a, "b": b}
-
-
-#: The families.
-FAMILIES: dict[str, Member] = {"logit_normal": logit_normal_at, "shift": shift_at, "beta": beta_at}
-
-
 def limited_exp(logarithm: float) -> float:
     """Its exponential, within bounds beyond which a density changes no more."""
     return math.exp(min(max(float(logarithm), -WIDEST), WIDEST))
+
+
+def beta_arguments(point: np.ndarray) -> dict[str, float]:
+    """Arguments from the logit of the mean and ln(a + b), which change its likelihood almost independently."""
+    share, total = float(expit(point[:1])[0]), limited_exp(point[1])
+    return {"a": max(share * total, TINY), "b": max((1 - share) * total, TINY)}
+
+
+#: Family → its density, and its arguments at a point that is searched: a mean and ln of a standard deviation; ln of a
+#: shift of uniform times; those of Beta.
+FAMILIES: dict[str, tuple[Callable[..., np.ndarray], Callable[[np.ndarray], dict[str, float]]]] = {
+    "logit_normal": (logit_normal, lambda point: {"mean": float(point[0]), "std": limited_exp(point[1])}),
+    "shift": (uniform_time, lambda point: {"shift": limited_exp(point[0])}),
+    "beta": (beta, beta_arguments),
+}
+
+
+def probabilities_at(family: str, point: np.ndarray, schedule: NoiseSchedule) -> np.ndarray:
+    """Density [T] of a family's member. Raises UserError where it has next to no mass on the schedule's timesteps."""
+    density, arguments_at = FAMILIES[family]
+    arguments = arguments_at(point)
+    shift = arguments.pop("shift", 1.0)
+    return masses(partial(density, **arguments), schedule, shift, "open")
 
 
 def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
@@ -160,17 +156,16 @@ def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
     found = []
     for family, start in starts.items():
         point = compass_search(partial(distance, p, schedule, family), np.array(start))
-        density, shift, arguments = FAMILIES[family](point)
-        probabilities = masses(density, schedule, shift, "open")
+        probabilities = probabilities_at(family, point, schedule)
+        arguments = FAMILIES[family][1](point)
         found.append(Nearest(family, point, arguments, probabilities, total_variation(p, probabilities)))
     return found
 
 
 def distance(p: np.ndarray, schedule: NoiseSchedule, family: str, point: np.ndarray) -> float:
     """KL(p‖q) of the member of a family at a point; infinite where it has next to no mass on the grid."""
-    density, shift, _ = FAMILIES[family](point)
     try:
-        return divergence(p, masses(density, schedule, shift, "open"))
+        return divergence(p, probabilities_at(family, point, schedule))
     except UserError:
         return math.inf
 
@@ -197,13 +192,12 @@ def arguments_for(near: Nearest, p: np.ndarray, others: np.ndarray, schedule: No
         return (function(at + shift) - function(at - shift)) / (2 * NUDGE)
 
     def log_density(point: np.ndarray) -> np.ndarray:
-        density, shift, _ = FAMILIES[near.family](point)
-        return np.log(masses(density, schedule, shift, "open").clip(TINY))
+        return np.log(probabilities_at(near.family, point, schedule).clip(TINY))
 
     hessian = np.array([[slope(partial(slope, of_p, one), other, near.point) for one in shifts] for other in shifts])
     scores = np.array([slope(log_density, one, near.point) for one in shifts])
     points = near.point + (others - p) @ scores.T @ np.linalg.pinv(hessian)
-    members = [FAMILIES[near.family](point)[2] for point in points]
+    members = [FAMILIES[near.family][1](point) for point in points]
     return {name: np.array([one[name] for one in members]) for name in near.arguments}
 
 
