@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import in_turns, ratio
-from unequal.cli.architecture import spec_of
+from unequal.cli.architecture import network_of, spec_of
 from unequal.diffusion.predictions import add_noise
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.settings.params import Params
 
@@ -32,8 +31,7 @@ def measure(params: Params, device: torch.device, repeats: int, images: int | No
     """Times of both, in turns, and the share of the forward passes; `images`: draws a timestep, None as in `params`."""
     size, channels = params.data.image_size, params.data.channels
     schedule = params.schedule.tables().to(device)
-    net = build_network(params.network, spec_of(params))
-    net.to(device)
+    net = network_of(params).to(device)
     pixels = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
     draws = Draws.of(pixels, schedule.timesteps, images or params.profile.images, params.seed, device)
     denoiser = Denoiser(net, spec_of(params))

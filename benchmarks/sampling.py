@@ -18,9 +18,9 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import nn
 
 from benchmarks.timing import in_turns, ratio
-from unequal.cli.architecture import limited_groups, spec_of
+from unequal.cli.architecture import limited_groups, network_of, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.models.backbones.backbone import build_network, count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy, units_by
@@ -34,7 +34,7 @@ BASE = "base"
 
 def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
     """Base, unpruned and pruned experts of the sizes that a params file gives them, with random weights."""
-    net = build_network(params.network, spec_of(params))
+    net = network_of(params)
     groups = limited_groups(params.schedule, params.groups)
     whole, ranges = [TimestepRange(0, params.schedule.timesteps - 1)], [group.range for group in groups]
     anatomy = Anatomy(net)
@@ -110,7 +110,7 @@ def pipelines(
 ) -> dict[str, Any]:
     """Seconds of both, and theirs over ours; `fast`: ours compiled in bf16 too, and such a network's passes alone."""
     params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
-    net = build_network(params.network, spec_of(params))
+    net = network_of(params)
     whole = [TimestepRange(0, params.schedule.timesteps - 1)]
     ours = experts_of([net], whole, params, device)
     theirs = DDIMPipeline(net, DDIMScheduler(num_train_timesteps=params.schedule.timesteps))

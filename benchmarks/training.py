@@ -21,9 +21,8 @@ from torch import nn
 from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop, Passes
 from benchmarks.timing import in_turns
-from unequal.cli.architecture import spec_of
+from unequal.cli.architecture import network_of, spec_of
 from unequal.cli.estimate import on_device
-from unequal.models.backbones.backbone import build_network
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
 from unequal.settings.recipe import Recipe
@@ -73,7 +72,7 @@ def our_loop(
     training, spec = params.training, spec_of(params)
     chosen, batches = recipe or params.recipes["base"], source or source_of(params, device)
     return Trainer(
-        build_network(params.network, spec),
+        network_of(params),
         batches,
         single_head(chosen, spec, device, batches.sampler),
         optimizer=chosen.optimizer,
@@ -114,8 +113,7 @@ def with_compiler(params: Params, compiled: bool = True, graphs: bool = True) ->
 
 def network(params: Params, device: torch.device) -> nn.Module:
     """A fresh network in the layout of the settings."""
-    net = build_network(params.network, spec_of(params))
-    return net.to(device).to(memory_format=memory_format(params.runtime))
+    return network_of(params).to(device).to(memory_format=memory_format(params.runtime))
 
 
 def passes(params: Params, device: torch.device, compiled: bool = False) -> Callable[[int], None]:
@@ -156,7 +154,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         times = in_turns(contestants(params, device, steps, Path(folder), ways), rounds, device)
     batch, peak = params.training.batch_size, peak_flops(device)
-    flops = flops_per_image(build_network(params.network, spec_of(params))) * batch  # a multiply–accumulate is two
+    flops = flops_per_image(network_of(params)) * batch  # a multiply–accumulate is two
     speeds = {name: batch * steps / median(taken) for name, taken in times.items()}
     return {
         "images_per_second": speeds,

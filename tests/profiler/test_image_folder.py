@@ -34,7 +34,7 @@ def folder(tmp_path):
 def test_a_caption_is_read_as_its_mark_says(folder, mark, encoding):
     for text in (CAPTION, f"\r\n{CAPTION}\r\n", ""):
         (folder / "a.txt").write_bytes(mark + text.encode(encoding))
-        assert ImageFolder.below(folder).captions() == [text.strip()]
+        assert ImageFolder.of(folder).captions() == [text.strip()]
 
 
 @pytest.mark.parametrize(
@@ -48,25 +48,25 @@ def test_a_caption_is_read_as_its_mark_says(folder, mark, encoding):
 )
 def test_what_is_no_text_is_refused(folder, content, said):
     (folder / "a.txt").write_bytes(content)
-    assert said in refusal(ImageFolder.below(folder).captions)
+    assert said in refusal(ImageFolder.of(folder).captions)
 
 
 @pytest.mark.parametrize(("mark", "end"), [("", ""), ("", "\n"), ("\ufeff", "\r\n\r\n")])
 def test_a_list_of_captions_holds_any_text(folder, mark, end):
     (folder / "metadata.jsonl").write_bytes((mark + LINE + end).encode())
-    assert ImageFolder.below(folder).captions() == ["one\u2028two"]
+    assert ImageFolder.of(folder).captions() == ["one\u2028two"]
     (folder / "metadata.jsonl").write_bytes(LINE.replace("one", "café").encode("latin-1", "replace"))
-    assert re.search(r"metadata\.jsonl: byte \d+ is no utf-8 text", refusal(ImageFolder.below(folder).captions))
+    assert re.search(r"metadata\.jsonl: byte \d+ is no utf-8 text", refusal(ImageFolder.of(folder).captions))
 
 
 def test_an_image_with_the_content_of_a_training_image_is_refused(tmp_path):
     for name, colour in (("train/1", "red"), ("train/2", "blue"), ("held/3", "blue"), ("held/4", "green")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
-    train, held = (ImageFolder.below(tmp_path / name) for name in ("train", "held"))
+    train, held = (ImageFolder.of(tmp_path / name) for name in ("train", "held"))
     assert "held: 1 of its images are training images too (3.png)" in refusal(refuse_shared, train, held)
     (tmp_path / "held/3.png").unlink()
-    refuse_shared(train, ImageFolder.below(tmp_path / "held"))
+    refuse_shared(train, ImageFolder.of(tmp_path / "held"))
 
 
 WORDNET = [f"n{number:08}" for number in range(1000)]

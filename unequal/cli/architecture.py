@@ -30,21 +30,25 @@ A FLOP is a multiply–accumulate of one image's forward pass, as in paper 3 wit
 N groups; k is the smallest model's share of the FLOPs; the mean limit is over all timesteps."""
 
 
-class Architecture(Strict):
-    """Sections of any kind of params file that determine its network and its groups; others are ignored."""
+class Sections(Strict):
+    """Some sections of any kind of params file; others are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check these sections. Raises UserError."""
+        return validate(cls, read_yaml(path), path)
+
+
+class Architecture(Sections):
+    """Sections that determine a network and its groups."""
 
     data: Data
     schedule: Schedule
     network: AnyNetwork
     autoencoder: AnyAutoencoder | None = None
     groups: Groups | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read and check these sections. Raises UserError."""
-        return validate(cls, read_yaml(path), path)
 
 
 def limited_groups(schedule: Schedule, groups: Groups) -> list[TimestepGroup]:

@@ -112,7 +112,10 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
         Work("profile_loss", len(params.profiled_models), forward=profiled * macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * macs),
     ]
-    return [*once, *([repeated(once, params.replicas - 1)] if isinstance(params, Params) else [])]
+    if isinstance(params, Params):  # one stage repeats everything for further replicas
+        kinds = [sum(getattr(one, kind) for one in once) for kind in ("training", "forward", "weights")]
+        once.append(Work(REPEATED, 1, *((params.replicas - 1) * total for total in kinds)))
+    return once
 
 
 def images_at_hand(params: ExpertParams) -> int | None:
@@ -139,14 +142,6 @@ def passes_line(params: ExpertParams) -> str:
     if (count := images_at_hand(params)) is None:
         return "Images: the data are not at hand; costs are counted without them."
     return f"Images: {count:,} for training; the base sees each {params.recipes['base'].images / count:.3g} times."
-
-
-def repeated(once: Sequence[Work], times: int) -> Work:
-    """Work of the one stage that repeats everything `times` times, for further replicas."""
-    training, forward, weights = (
-        sum(getattr(one, name) for one in once) for name in ("training", "forward", "weights")
-    )
-    return Work(REPEATED, 1, times * training, times * forward, times * weights)
 
 
 def pruned(method: Pruning, macs: list[float]) -> Work:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import ConfigDict
 from torch import Tensor
 from torch.nn import functional
 
+from unequal.cli.architecture import Sections
 from unequal.cli.export import MODELS, autoencoder_of, best, trained
 from unequal.cli.loading import AUTOENCODER, timesteps_of
 from unequal.data.grids import enlarged, png_of, tiled
@@ -24,7 +24,6 @@ from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble, SamplingOptions, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling
-from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.settings.training import Runtime
 
 DATA = Path("artifacts/data")
@@ -32,10 +31,8 @@ DATA = Path("artifacts/data")
 GRID_PIXELS = 512
 
 
-class Settings(Strict):
-    """Sections of a params file that sampling reads."""
-
-    model_config = ConfigDict(extra="ignore")
+class Settings(Sections):
+    """Sections that sampling reads."""
 
     sampling: Sampling
     evaluation: Evaluation
@@ -72,7 +69,7 @@ class PictureRequest:
 
     def images(self) -> np.ndarray:
         """Sampled images, uint8 [count, C, H, W], in the evaluation's batches and threads. Raises UserError."""
-        settings = validate(Settings, read_yaml(self.params), self.params)
+        settings = Settings.read(self.params)
         with threads(settings.runtime.threads):
             return self.sampled(settings)
 

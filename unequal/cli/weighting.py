@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from safetensors.torch import load_file
 
 from unequal.artifacts.timestep_files import read_groups, read_slots
+from unequal.cli.architecture import Sections
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record
@@ -16,15 +17,12 @@ from unequal.report.effective_weighting import EffectiveWeighting, draw, effecti
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.training.objectives import objective_for
 
 
-class Recipes(Strict):
-    """Recipes and plans of any kind of params file; other sections are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
+class Recipes(Sections):
+    """Recipes and plans."""
 
     schedule: Schedule
     recipes: dict[str, Recipe]
@@ -102,7 +100,7 @@ def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepR
 
 def draw_recipes(recipes: Sequence[str], params: Path, target: Path) -> list[str]:
     """Draw some recipes of a params file; return lines that describe them. Raises UserError."""
-    settings = validate(Recipes, read_yaml(params), params)
+    settings = Recipes.read(params)
     weightings = [one for name in recipes for one in settings.curves(name, params.parent)]
     save(target, (13, 7), lambda figure: draw(figure, weightings, settings.schedule.tables()))
     head = f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from unequal.data.pictures import is_picture
 from unequal.errors import UserError, plain
@@ -32,7 +33,7 @@ class PictureFolder:
     foreign: list[Path] = field(default_factory=list)
 
     @classmethod
-    def of(cls, folder: Path) -> "PictureFolder":
+    def of(cls, folder: Path) -> Self:
         """List a folder. Links are followed; hidden files, and hidden folders, count as absent.
 
         Raises:

@@ -3,7 +3,6 @@
 import codecs
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,19 +28,8 @@ MARKS = {
 }
 
 
-@dataclass(frozen=True)
-class ImageFolder:
+class ImageFolder(PictureFolder):
     """Image files of a folder, at any depth, in the order of their paths."""
-
-    folder: Path
-    files: tuple[Path, ...]
-    notes: str = ""
-
-    @classmethod
-    def below(cls, folder: Path) -> "ImageFolder":
-        """All images of a folder. Raises UserError where there is no folder, or no image in it."""
-        listed = PictureFolder.of(folder)
-        return cls(folder, tuple(listed.files), listed.notes())
 
     def __len__(self) -> int:
         return len(self.files)

@@ -191,13 +191,13 @@ def autoencoder_hash(family: Family) -> str | None:
 
 def image_folders(config: ProfileConfig) -> dict[SplitName, ImageFolder]:
     """Images of each split. Raises UserError."""
-    found: dict[SplitName, ImageFolder] = {"train": ImageFolder.below(config.train)}
+    found: dict[SplitName, ImageFolder] = {"train": ImageFolder.of(config.train)}
     if config.held_out is not None:
-        found["held_out"] = ImageFolder.below(config.held_out)
+        found["held_out"] = ImageFolder.of(config.held_out)
         refuse_shared(found["train"], found["held_out"])
     for one in found.values():
-        if one.notes:
-            say(f"{one.folder}: {one.notes}", err=True)
+        if notes := one.notes():
+            say(f"{one.folder}: {notes}", err=True)
     return found
 
 

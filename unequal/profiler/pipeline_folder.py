@@ -137,14 +137,11 @@ class PipelineFolder:
 def check_index(index: dict[str, Any], name: str) -> None:
     """Raise UserError where an index names another library: diffusers may take it for a file of the folder to run."""
     for part, value in index.items():
-        if isinstance(value, list) and value and value[0] is not None and not of_libraries(value[0]):
-            raise UserError(f"{name}: {INDEX}: {part}: {value[0]!r}; allowed: {', '.join(LIBRARIES)}")
-
-
-def of_libraries(name: object) -> bool:
-    """Check a library's name: an allowed one, or a package of diffusers' own pipelines."""
-    known = isinstance(name, str) and name.isidentifier()
-    return known and (name in LIBRARIES or find_spec(f"{PIPELINES}.{name}") is not None)
+        if not isinstance(value, list) or not value or (library := value[0]) is None or library in LIBRARIES:
+            continue
+        # Or it names a package of diffusers' own pipelines.
+        if not isinstance(library, str) or not library.isidentifier() or find_spec(f"{PIPELINES}.{library}") is None:
+            raise UserError(f"{name}: {INDEX}: {part}: {library!r}; allowed: {', '.join(LIBRARIES)}")
 
 
 def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
