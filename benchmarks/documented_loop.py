@@ -70,12 +70,8 @@ class DocumentedLoop:
     """The loop, a few steps at a time.
 
     Args:
-        net: the network that it trains.
-        pictures: what it trains on.
-        params: the rest; the base's recipe has the peak learning rate.
+        params: the settings; the base's recipe has the peak learning rate.
         steps: of the learning rate's schedule.
-        device: where.
-        compiled: compile the network.
     """
 
     def __init__(

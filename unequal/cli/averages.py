@@ -40,12 +40,7 @@ def step_of(path: Path) -> int:
 
 
 def average(model: Path, width: float, target: Path) -> float:
-    """Write a model of another width's average into a new folder.
-
-    Args:
-        model: folder of a model with stored averages.
-        width: relative width; see `unequal.training.averaging`.
-        target: the new folder.
+    """Write a model of another relative width's average (see `unequal.training.averaging`) into a new folder.
 
     Returns:
         The error of the profile, relative to the profile.

@@ -47,13 +47,7 @@ may bind what is made of them.
 
 
 def write_card(folder: Path, records: list[ModelRecord], name: str) -> None:
-    """Write the card into an export.
-
-    Args:
-        folder: folder of the export.
-        records: record of the model, or those of a set's experts.
-        name: name of the model in the run.
-    """
+    """Write the card into the export of the run's model of that name, with its record, or those of a set's experts."""
     experts = f", {len(records)} experts for a range of timesteps each" if len(records) > 1 else ""
     card = CARD_TEXT.format(
         library="diffusers" if (folder / "model_index.json").exists() else "unequal",

@@ -76,7 +76,6 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
     """Work of each kind of stage. Mixed and pruned networks are counted as the base and its limits.
 
     Args:
-        params: the settings.
         macs: multiply–accumulates of the base for one image, without attention's products.
         parameters: number of parameters of the base.
     """
@@ -182,9 +181,7 @@ def rates(params: Sampled, net: nn.Module, device: torch.device, every: bool = F
     """Measure with the batch sizes of the params file: training in the precision of the settings.
 
     Args:
-        params: the settings, with the values that `auto` selects on the device.
-        net: the network, on the device.
-        device: device of the network.
+        params: the settings, with the values that `auto` selects on the network's device.
         every: measure the other precision too, and on a CPU one thread per core.
         compiled: measure torch.compile too.
     """

@@ -44,12 +44,9 @@ def timesteps_of(sampling: Sampling, spec: ModelSpec) -> list[int]:
 
 
 def loading_code(folder: Path, name: str, record: ModelRecord) -> str:
-    """Python code for an export of the run's model, with comments on what differs from the run.
+    """Python code for an export of the run's model of that name, with comments on what differs from the run.
 
-    Args:
-        folder: folder of the export.
-        name: name of the model in the run.
-        record: record of the model, or of one of its experts.
+    The record is that of the model, or of one of its experts.
     """
     sampling = sampling_of(name, record.spec)
     listed = fill(f"timesteps = {timesteps_of(sampling, record.spec)}", 100, subsequent_indent="    ")

@@ -43,9 +43,7 @@ def share_of_time(threads: int) -> float:
 def recommended_threads(speeds: Mapping[str, float], params: Core) -> Iterator[str]:
     """Yield a recommendation for runtime.threads on a CPU.
 
-    Args:
-        speeds: speed of training by precision, and with one thread per core if that was measured.
-        params: the settings.
+    It goes by the speeds of training by precision, and with one thread per core if that was measured.
     """
     precision, chosen, cores = params.training.precision, params.runtime.threads, len(os.sched_getaffinity(0))
     if (many := speeds.get(f"{precision}, {cores} threads")) is None:

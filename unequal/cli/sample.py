@@ -45,10 +45,7 @@ class PictureRequest:
 
     Attributes:
         model: `best`, a name or a folder.
-        count: number of pictures.
-        params: file of the settings.
         steps: number of sampling steps; None: the settings' own.
-        seed: seed of the noise.
         label: class of all pictures.
         interpolate: seed of the noise at which an interpolation ends, which starts at that of `seed`, along a great
             circle; None: no interpolation.

@@ -20,21 +20,14 @@ from unequal.timesteps.densities import beta, edges_of, expit, logit, logit_norm
 FINEST = 1e-5
 
 
-def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray, step: float = 0.5) -> np.ndarray:
-    """Minimum of a function near `start`: go to the best neighbour a step away, or halve the step.
+def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
+    """Minimum [n] of a function near `start` [n]: go to the best neighbour a step away, or halve the step.
 
     It converges on smooth functions (Kolda, Lewis and Torczon, SIAM Review 45, 2003), to a minimum that may be local.
-
-    Args:
-        function: of a point [n]; infinite where there is no value.
-        start: [n].
-        step: of the first neighbours, in every direction.
-
-    Returns:
-        The best point found, [n].
+    The function is infinite where it has no value.
     """
     directions = np.concatenate([np.eye(len(start)), -np.eye(len(start))])
-    here, least = start, function(start)
+    here, least, step = start, function(start), 0.5
     while step > FINEST:
         values = [function(here + step * one) for one in directions]
         best = int(np.argmin(values))
@@ -138,12 +131,7 @@ def probabilities_at(family: str, point: np.ndarray, schedule: NoiseSchedule) ->
 
 
 def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
-    """The nearest logit-normal, shift of uniform times and Beta, in this order.
-
-    Args:
-        p: density on the schedule's timesteps, [T].
-        schedule: of the model.
-    """
+    """The nearest logit-normal, shift of uniform times and Beta, in this order, of p [T] on a schedule's timesteps."""
     edges = edges_of(schedule, "closed").time
     times = logit((edges[1:] + edges[:-1]) / 2)
     mean = float(p @ times)
@@ -177,10 +165,8 @@ def arguments_for(near: Nearest, p: np.ndarray, others: np.ndarray, schedule: No
     influence function of an M-estimator (Huber, 1964).
 
     Args:
-        near: the member nearest to p.
-        p: [T].
+        near: the member nearest to p [T].
         others: the densities, [n, T].
-        schedule: of the model.
 
     Returns:
         Argument → its values, [n].

@@ -20,14 +20,7 @@ WIDEST_RATIO = 4.0
 
 @dataclass(frozen=True)
 class Interval:
-    """A suggested number, and where 95 % of redrawn losses put it.
-
-    Attributes:
-        name: of the number.
-        value: that is suggested.
-        low, high: ends.
-        carried: whether the interval is narrow enough for a suggestion.
-    """
+    """A suggested number, where 95 % of redrawn losses put it, and whether that is narrow enough for a suggestion."""
 
     name: str
     value: float

@@ -32,14 +32,7 @@ DB_PER_NAT = 10 / math.log(10)
 
 @dataclass(frozen=True)
 class Section:
-    """One suggestion.
-
-    Attributes:
-        title: what is suggested.
-        rows: cells of a table, the first row its heads.
-        reason: what was measured.
-        caveat: what that does not say.
-    """
+    """One suggestion: cells of a table, the first row its heads; what was measured; what that does not say."""
 
     title: str
     rows: list[tuple[str, ...]]

@@ -58,11 +58,7 @@ def even_gamma(losses: np.ndarray, schedule: NoiseSchedule, compared: int = COMP
     """γ with the least variance of ln(w·L) over λ, every interval of log-SNR counting by its length.
 
     The weights are min(SNR, γ) for errors of x0, whatever a network predicts, so that the prediction does not matter.
-
-    Args:
-        losses: of ε, [T], above 0.
-        schedule: of the model.
-        compared: values of γ.
+    Losses are of ε, [T], above 0.
     """
     low, high = float(schedule.snr[-1]), float(schedule.snr[0])
     gammas = np.geomspace(low, high, compared)
@@ -108,13 +104,8 @@ class Border:
 def halves(over: "Halves", losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
     """The boundary that leaves half of the loss to each expert. Raises UserError where there is none over timesteps.
 
-    Over log-SNR it is λ with half of ∫ L dλ on each side, by the trapezoidal rule. By I-MMSE ½·L dλ is the information
-    of an observation, so that both experts learn equally much, in nats.
-
-    Args:
-        over: what the loss is shared out over.
-        losses: of ε, [T].
-        schedule: of the model.
+    Losses are of ε, [T]. Over log-SNR it is λ with half of ∫ L dλ on each side, by the trapezoidal rule. By I-MMSE
+    ½·L dλ is the information of an observation, so that both experts learn equally much, in nats.
     """
     if over == "timesteps":
         return Boundary.at_timestep(equal_sums(losses, 2, "experts")[1].first, schedule)
@@ -369,13 +360,9 @@ def density_intervals(found: Suggestions, replicas: np.ndarray) -> list[Interval
 
 
 def probabilities(measured: MeasuredProfile, moments: np.ndarray, slots: Partition, kind: Kind) -> np.ndarray:
-    """The density of least variance of the loss that is trained, the network's own, or that of stratified draws.
+    """The density of least variance of the loss that is trained, the network's own, or that of draws by slots.
 
-    Args:
-        measured: whose prediction and schedule count.
-        moments: second moments of errors of ε, [T].
-        slots: of stratified draws.
-        kind: which one.
+    The former goes by second moments of errors of ε, [T].
     """
     trained = moments * measured.in_space(measured.prediction) ** 2
     if not math.isfinite(float(trained.max()) * len(trained)) or not (trained > 0).all():
