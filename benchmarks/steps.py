@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.other_loops import Passes
 from benchmarks.timing import Clock, effort, in_turns, ratio, seconds
-from benchmarks.training import advance, our_loop, passes
+from benchmarks.training import advance, network, our_loop, random_images
 from unequal.loops.timesteps import Timesteps
 from unequal.settings.loss_weights import LearnedClusterUncertainty
 from unequal.settings.params import Params
@@ -82,9 +83,10 @@ def draws(timesteps: int, batch_size: int, device: torch.device, steps: int) -> 
 def own_loop(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
     """Seconds of the draws and of the passes, and the one over the other."""
     batch_size = params.training.batch_size
+    passes = Passes(network(params, device), random_images(params), params.training, device)
     work = {
         "timesteps": partial(draws, params.schedule.timesteps, batch_size, device, steps),
-        "passes": partial(passes(params, device), steps),
+        "passes": partial(passes.run, steps),
     }
     times = in_turns(work, rounds, device)
     conditions = {"batch_size": batch_size, "steps": steps, "rounds": rounds}

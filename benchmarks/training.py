@@ -116,11 +116,6 @@ def network(params: Params, device: torch.device) -> nn.Module:
     return network_of(params).to(device).to(memory_format=memory_format(params.runtime))
 
 
-def passes(params: Params, device: torch.device, compiled: bool = False) -> Callable[[int], None]:
-    """The network's passes alone, so many times."""
-    return Passes(network(params, device), random_images(params), params.training, device, compiled).run
-
-
 #: Ending of a contestant's name → how its network is called.
 WAYS: dict[str, bool | str] = {"": False, COMPILED: True, GRAPHS: "reduce-overhead"}
 

@@ -123,15 +123,13 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
         "halves over log-SNR": halves("log_snr", losses, schedule),
         **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
     }
-    return [border(name, boundary, losses, schedule) for name, boundary in found.items()]
-
-
-def border(name: str, boundary: Boundary, losses: np.ndarray, schedule: NoiseSchedule) -> Border:
-    """A boundary with what it leaves to the expert at the noise end."""
-    sums, falling = profile(schedule, losses), -schedule.snr.log().numpy()
-    below = float(np.interp(-boundary.log_snr, falling, sums))
-    timestep = boundary.timestep(schedule)
-    return Border(name, boundary, timestep, 1 - timestep / schedule.timesteps, 1 - below / float(sums[-1]))
+    sums, rising, listed = profile(schedule, losses), -schedule.snr.log().numpy(), []
+    for name, boundary in found.items():
+        below = float(np.interp(-boundary.log_snr, rising, sums))
+        timestep = boundary.timestep(schedule)
+        share, loss = 1 - timestep / schedule.timesteps, 1 - below / float(sums[-1])
+        listed.append(Border(name, boundary, timestep, share, loss))
+    return listed
 
 
 #: Spaces whose losses can be shared out among slots → the prediction whose squared error is meant.
