@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from operator import truediv
 from typing import Any
 
 import torch
@@ -83,19 +82,13 @@ def measure(
 ) -> dict[str, Any]:
     """Seconds an image of every contestant and round, and medians of their ratios to the base's."""
     device = contestants[BASE].device
-    rounds_done = dict.fromkeys(contestants, -1)
-
-    def sample(name: str) -> None:
-        """The first time warms up, with the first round's images."""
-        contestants[name].sample(images, timesteps, seed=max(0, rounds_done[name]), batch_size=batch_size)
-        rounds_done[name] += 1
-
-    totals = in_turns({name: partial(sample, name) for name in contestants}, rounds, device)
+    work = {name: partial(one.sample, images, timesteps, batch_size=batch_size) for name, one in contestants.items()}
+    totals = in_turns(work, rounds, device)
     times = {name: [taken / images for taken in found] for name, found in totals.items()}
     base = contestants[BASE]
     return {
         name: {
-            "time_ratio": statistics.median(map(truediv, times[name], times[BASE])),
+            "time_ratio": ratio(times[name], times[BASE])["median"],
             "flops_ratio": experts.macs_per_image(timesteps) / base.macs_per_image(timesteps),
             "seconds_per_image": times[name],
             "parameters": experts.parameters,

@@ -42,8 +42,7 @@ def step_of(path: Path) -> int:
 def average(model: Path, width: float, target: Path) -> float:
     """Write a model of another relative width's average (see `unequal.training.averaging`) into a new folder.
 
-    Returns:
-        The error of the profile, relative to the profile.
+    Return the error of the average's profile, relative to the profile.
 
     Raises:
         UserError: there are no averages, one is not named by its step, the width cannot be made from them, or the model

@@ -23,8 +23,7 @@ HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plot
 def write_plots(page: Path, revisions: Sequence[str]) -> None:
     """Write the page of `dvc plots show`, or of `dvc plots diff` where commits are named.
 
-    Raises:
-        UserError: DVC cannot draw, or there is nothing to draw yet.
+    Raises UserError where DVC cannot draw, or there is nothing to draw yet.
     """
     with tempfile.TemporaryDirectory() as folder:
         template, drawn = Path(folder, "template.html"), Path(folder, "index.html")

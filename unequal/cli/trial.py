@@ -84,11 +84,7 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
 
 
 def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, dict[str, Any]]:
-    """Shrink settings until their run takes at most `limit` seconds on this machine, as far as possible.
-
-    Returns:
-        Estimated seconds, and the settings.
-    """
+    """Estimated seconds, and settings shrunk until their run takes at most `limit` of them here, as far as possible."""
     from unequal.cli.estimate import JOB, measured_here, num_parameters, start_seconds, workload
     from unequal.models.backbones.backbone import layer_macs
 

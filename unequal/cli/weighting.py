@@ -35,14 +35,9 @@ class Recipes(Sections):
         return known[name]
 
     def curves(self, name: str, folder: Path) -> list[EffectiveWeighting]:
-        """Effective weightings of a recipe: one, or one for each range that it trains inside.
+        """Effective weightings of a recipe, or of a plan's: one, or one for each range that it trains inside.
 
-        Args:
-            name: name of the recipe or of a plan.
-            folder: folder of the params file, with artifacts and results.
-
-        Raises:
-            UserError: there is no such recipe, or a file is missing.
+        The params file's folder holds artifacts and results. Raises UserError where a recipe or a file is missing.
         """
         recipe, schedule, artifacts = self.named(name), self.schedule.tables(), folder / "artifacts"
         samplers = artifacts / "samplers"
@@ -67,10 +62,8 @@ def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) ->
 def stored_weight(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
     """Factors [T] of a weight whose parameters are stored with a model, under the key `factors`.
 
-    The result is empty for other weights, and for clusters by gradients, which no model stores.
-
-    Raises:
-        UserError: the stored weight was learned by other settings.
+    The result is empty for other weights, and for clusters by gradients, which no model stores. Raises UserError where
+    the stored weight was learned by other settings.
     """
     weight, file = recipe.loss_weight, model / OBJECTIVE
     if weight.fixed or getattr(weight, "cluster_by", None) == "gradients" or not file.exists():

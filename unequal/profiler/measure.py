@@ -139,7 +139,27 @@ def profile(config: ProfileConfig) -> ProfileResult:
     ours = losses_of(model, folder)
     theirs = None if other is None else losses_of(other, folder / f"other-{settings_hash(other.facts)[:16]}")
     change = None if other is None or theirs is None else change_of(other.name, ours, theirs)
-    return ProfileResult(document(config, family, images, chosen, ours, change), ours, theirs)
+    document = Timesteps(
+        model=plain(family.pipeline.name),
+        family=family.title,
+        prediction=family.prediction,
+        schedule=family.schedule,
+        seed=config.seed,
+        images={name: len(one) for name, one in images.items()},
+        shape=family.shape,
+        draws=config.draws,
+        timesteps=tuple(chosen.tolist()),
+        losses={name: Losses.of(found) for name, found in ours.items()},
+        compared=change,
+        conditions={
+            "batch size": str(config.batch_size),
+            "precision": config.precision,
+            **computed_on(config.device),
+            "threads": str(torch.get_num_threads()),
+            **{name: version(name) for name in ("torch", "diffusers", "transformers")},
+        },
+    )
+    return ProfileResult(document, ours, theirs)
 
 
 def opened(source: str, config: ProfileConfig) -> Family:
@@ -329,35 +349,4 @@ def change_of(name: str, ours: dict[SplitName, np.ndarray], theirs: dict[SplitNa
         losses={split: Losses.of(found) for split, found in theirs.items()},
         relative={split: tuple(change.tolist()) for split, (change, _) in changes.items()},
         relative_stderr={split: tuple(error.tolist()) for split, (_, error) in changes.items()},
-    )
-
-
-def document(
-    config: ProfileConfig,
-    family: Family,
-    images: dict[SplitName, ImageFolder],
-    chosen: np.ndarray,
-    ours: dict[SplitName, np.ndarray],
-    change: OtherModel | None,
-) -> Timesteps:
-    """The content of timesteps.json."""
-    return Timesteps(
-        model=plain(family.pipeline.name),
-        family=family.title,
-        prediction=family.prediction,
-        schedule=family.schedule,
-        seed=config.seed,
-        images={name: len(one) for name, one in images.items()},
-        shape=family.shape,
-        draws=config.draws,
-        timesteps=tuple(chosen.tolist()),
-        losses={name: Losses.of(found) for name, found in ours.items()},
-        compared=change,
-        conditions={
-            "batch size": str(config.batch_size),
-            "precision": config.precision,
-            **computed_on(config.device),
-            "threads": str(torch.get_num_threads()),
-            **{name: version(name) for name in ("torch", "diffusers", "transformers")},
-        },
     )

@@ -71,8 +71,7 @@ def read_flags(text: str) -> Flags:
 def pipeline_of_file(source: str, flags: str, cache: Path) -> PipelineFolder:
     """Convert a `.pt` file once into a pipeline folder of the cache, and open it under the file's name.
 
-    Raises:
-        UserError: flags or file are unfit, or the network takes timesteps that diffusers' does not.
+    Raises UserError where flags or file are unfit, or the network takes timesteps that diffusers' does not.
     """
     path, found = Path(source), read_flags(flags)
     if found.rescale_timesteps and (steps := found.diffusion_steps) != 1000:

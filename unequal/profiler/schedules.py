@@ -30,11 +30,7 @@ OF_BETAS = (
 
 
 def schedule_of(config: Mapping[str, Any], name: str, tokens: int) -> tuple[Betas | Shifted, Prediction]:
-    """Schedule and prediction by a scheduler's configuration.
-
-    Raises:
-        UserError: a scheduler of another kind than DDPM's or a rectified flow's.
-    """
+    """Schedule and prediction by a scheduler's configuration. Raises UserError for kinds but DDPM's and flows'."""
     kind = str(config.get("_class_name"))
     if kind in FLOWS:
         return Shifted(timesteps=config["num_train_timesteps"], shift=shift_of(config, tokens)), "velocity"

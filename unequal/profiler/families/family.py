@@ -57,8 +57,7 @@ class ModelInput:
 class Family(ABC):
     """A pipeline with a network of one kind; its weights are read only when they are asked for.
 
-    Raises:
-        UserError: a configuration that this kind does not have.
+    Raises UserError for a configuration that this kind does not have.
     """
 
     #: The part of the pipeline that is the network, and its class.
