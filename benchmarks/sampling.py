@@ -8,6 +8,7 @@ arrays, as this library does: no images are encoded.
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -50,31 +51,23 @@ def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
 def experts_of(
     nets: Sequence[nn.Module], ranges: Sequence[TimestepSet], params: Params, device: torch.device
 ) -> Ensemble:
-    """Networks that answer for these ranges of timesteps."""
+    """Networks that have seen nothing and answer for these ranges of timesteps."""
     experts = []
     for net, one in zip(nets, ranges, strict=True):
-        record = untrained_record(net, params).changed(first=one.first, last=one.last)
+        record = ModelRecord(
+            name="untrained",
+            spec=spec_of(params),
+            backbone=params.network.kind,
+            seed=params.seed,
+            steps=0,
+            images_seen=0,
+            training_flops=0,
+            **asdict(count_cost(net)),
+            first=one.first,
+            last=one.last,
+        )
         experts.append(Expert(Denoiser(net.to(device), record.spec), record))
     return Ensemble(experts)
-
-
-def untrained_record(net: nn.Module, params: Params) -> ModelRecord:
-    """The record of a network that has seen nothing."""
-    cost = count_cost(net)
-    return ModelRecord(
-        name="untrained",
-        spec=spec_of(params),
-        backbone=params.network.kind,
-        seed=params.seed,
-        steps=0,
-        images_seen=0,
-        training_flops=0,
-        macs=cost.macs,
-        macs_with_attention=cost.macs_with_attention,
-        parameters=cost.parameters,
-        first=0,
-        last=params.schedule.timesteps - 1,
-    )
 
 
 def measure(

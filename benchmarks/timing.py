@@ -66,15 +66,6 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(found), "low": low, "high": high}
 
 
-def described(device: torch.device) -> dict[str, Any]:
-    """The device, its threads and the library's version."""
-    return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
-
-
 def recorded(device: str, folder: Path = RESULTS) -> Path:
     """Return the file with the figures of a kind of device."""
     return folder / f"{device}.json"
@@ -84,5 +75,10 @@ def keep(name: str, content: Mapping[str, Any], device: torch.device, folder: Pa
     """Write a benchmark's figures with their conditions next to those of the others."""
     path = recorded(device.type, folder)
     figures = read_json(path) if path.exists() else {}
-    write_json(path, figures | {name: dict(content) | described(device)})
+    conditions = {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+    write_json(path, figures | {name: dict(content) | conditions})
     return path

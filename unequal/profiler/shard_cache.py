@@ -58,15 +58,12 @@ class ShardCache:
 
     def rows(self, numbers: np.ndarray) -> Rows:
         """Rows of a batch of images by their numbers, on the CPU. Raises UserError where a file is damaged."""
-        places = np.searchsorted(self.numbers, numbers).tolist()
-        parts = [self.row(place) for place in places]
+        parts = list[Rows]()
+        for place in np.searchsorted(self.numbers, numbers).tolist():
+            shard, at = divmod(place, SHARD)
+            opened = self.opened(shard)
+            parts.append({name: opened.get_slice(name)[at : at + 1] for name in opened.keys()})  # noqa: SIM118
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
-
-    def row(self, place: int) -> Rows:
-        """Rows of one image, [1, …] each."""
-        shard, at = divmod(place, SHARD)
-        opened = self.opened(shard)
-        return {name: opened.get_slice(name)[at : at + 1] for name in opened.keys()}  # noqa: SIM118
 
     def opened(self, shard: int) -> safe_open:
         if shard not in self._open:
