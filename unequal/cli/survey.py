@@ -41,7 +41,6 @@ class Survey:
         modes: Pillow's mode → number of files.
         turned: number of files that their EXIF data turn upright.
         grey, transparent: of the decoded files, those without colour, and those with transparent pixels.
-        decoded: number of decoded files.
         unreadable, copies: files that cannot be read, and files with the bytes of an earlier one.
         notes: notes on files that are left out, and on why there are no labels.
     """

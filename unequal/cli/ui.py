@@ -28,7 +28,6 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
     Args:
         params: the params file, whose `runtime.tracking` says where runs are logged.
         port: port of the server on this machine; a tracking server elsewhere has its own.
-        browser: whether to open the address.
 
     Raises:
         UserError: nothing was logged yet, the port is taken, or the server ends.

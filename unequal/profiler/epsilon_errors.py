@@ -87,7 +87,6 @@ class Split:
     """A split: draws, encoded images, and conditions of the network.
 
     Attributes:
-        strata: the draws.
         latents: rows of LATENT.
         captions: encoded captions of all drawn images; None: the network takes none.
         labels: class of each image, [N]; None: the network takes none.

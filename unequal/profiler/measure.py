@@ -49,7 +49,6 @@ class ProfileConfig:
     Attributes:
         model: folder or Hub id.
         train, held_out: folders of images; None: nothing is held out.
-        out: folder of the results.
         against: another model, folder or Hub id, on the same draws.
         lora: a file or folder of a LoRA, with which the model is measured again on the same draws.
         draws: n, at each timestep.

@@ -36,7 +36,6 @@ class PipelineFolder:
 
     Attributes:
         name: the folder as it was given, or owner/name@commit.
-        path: the folder.
         index: content of its model_index.json.
     """
 

@@ -40,7 +40,6 @@ class EvenGamma:
     """The γ under which weighted losses are most even.
 
     Attributes:
-        gamma: γ.
         spread: by what factor weighted losses typically lie off their geometric mean over λ.
         of_paper: the same for γ = 5.
         unweighted: the same for errors of ε as they are.
@@ -88,7 +87,6 @@ class Border:
 
     Attributes:
         name: where it comes from.
-        boundary: λ.
         timestep: the first one of the expert at the noise end; T: it has none.
         timesteps: the share of all timesteps that it gets.
         loss: the share of ∫ L dλ that it gets.
@@ -191,15 +189,12 @@ class MeasuredProfile:
 
 @dataclass(frozen=True)
 class Density:
-    """A density, what weighting it back is worth, and what is near it.
+    """A density, what weighting it back is worth, and what is near it: logit-normal, shift and Beta, and two levels.
 
     Attributes:
-        kind: which one.
         probabilities: p_t, [T].
         moment: second moment of a draw's trained loss, weighted back, over that of uniform draws.
         from_uniform: total variation from uniform timesteps.
-        nearest: logit-normal, shift, Beta.
-        two_levels: one border, two levels.
     """
 
     kind: Kind
@@ -215,10 +210,7 @@ class Suggestions:
     """Everything.
 
     Attributes:
-        asked, measured: what they follow from.
         slots: of equal loss.
-        density: that was asked for.
-        gamma: of Min-SNR.
         borders: of two experts: by halves over timesteps, by halves over log-SNR, those of others.
         steps: timesteps of sampling by the profile, falling; fewer than asked for where some snap together.
         uniform_steps: the same number of uniform ones.
