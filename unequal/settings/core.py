@@ -82,10 +82,6 @@ def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
     """Raise ValueError where a recipe goes on from what its role does not have."""
     if role.start == "fresh" and "warm_start" in recipe.model_fields_set:
         raise ValueError(f"recipes.{name}.warm_start: has no meaning for a recipe that starts from fresh weights")
-    if role.start == "fresh" and recipe.gradients is not None:
-        raise ValueError(
-            f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights show nothing"
-        )
     if role.pruned and recipe.warm_start.needs_state:
         raise ValueError(
             f"recipes.{name}.warm_start: {recipe.warm_start}; it trains pruned networks too, which have only their "

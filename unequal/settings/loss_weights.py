@@ -16,7 +16,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
 from unequal.settings.values import DrawCount
 from unequal.timesteps.densities import Above, Between
-from unequal.timesteps.partition import GradientClusterMetric, clusters_by_any
+from unequal.timesteps.partition import ClusterMetric, clusters_by
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.
@@ -145,13 +145,10 @@ class LearnedClusterUncertainty(Uncertain):
 
     kind: Literal["cluster_uncertainty"]
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    cluster_by: GradientClusterMetric = Field(
-        default="log_snr", description="what timesteps of a cluster have in common"
-    )
+    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
     def check_schedule(self, schedule: NoiseSchedule) -> None:
-        if self.cluster_by != "gradients":  # of which nothing is known before they are measured
-            clusters_by_any(self.cluster_by, schedule, self.clusters)
+        clusters_by(self.cluster_by, schedule, self.clusters)
 
 
 KINDS: tuple[type[LossWeight], ...] = (

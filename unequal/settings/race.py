@@ -229,8 +229,8 @@ class Race(Strict):
             raise ValueError(
                 f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, since variants see equally many"
             )
-        if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
-            raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")
+        if recipe.prediction == "mixed" or not recipe.sampler.for_all:
+            raise ValueError(f"arms.{name}: allowed: one head, and all timesteps")
         if draws_from_slots(recipe):
             if name == self.control or self.slots is None:
                 raise ValueError(

@@ -18,7 +18,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
-from unequal.timesteps.partition import Affinity, Partition, clusters_by_any, equal_log_snr
+from unequal.timesteps.partition import Partition, clusters_by, equal_log_snr
 from unequal.training.batches import Batch
 
 #: Loss of an untrained network, about, in the space of ε, v or x0: images and noise are of order 1.
@@ -318,11 +318,7 @@ class OverUncertainty(Wrapped):
 
 
 def objective_for(
-    spec: ModelSpec,
-    schedule: NoiseSchedule,
-    weight: LossWeight | None = None,
-    scale: float = 1.0,
-    affinity: Affinity | None = None,
+    spec: ModelSpec, schedule: NoiseSchedule, weight: LossWeight | None = None, scale: float = 1.0
 ) -> Objective:
     """The loss that trains a model with one head, with its weights applied.
 
@@ -331,7 +327,6 @@ def objective_for(
         schedule: its own, on the training device.
         weight: of timesteps; None: 1 everywhere.
         scale: of all weights.
-        affinity: of timesteps' gradients, where clusters of them have weights.
 
     Raises:
         UserError: clusters that cannot be made.
@@ -347,6 +342,6 @@ def objective_for(
         case LearnedUncertainty():
             return OverUncertainty(objective, Uncertainty(schedule))
         case LearnedClusterUncertainty():
-            clusters = clusters_by_any(weight.cluster_by, schedule, weight.clusters, affinity)
+            clusters = clusters_by(weight.cluster_by, schedule, weight.clusters)
             return OverUncertainty(objective, ClusterUncertainty(clusters, device))
     return objective
