@@ -27,7 +27,7 @@ from unequal.settings.strict import Strict
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
-from unequal.training.batches import BatchSource, window_of, withholding
+from unequal.training.batches import BatchSource, window_of
 from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Log, Trained, Trainer
@@ -208,7 +208,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
     """The batches of a job's training images."""
     images = images_on(workspace.device, job.data)
     window = window_of(len(images), images[0].nbytes)
-    source = BatchSource(
+    return BatchSource(
         images=images,
         batch_size=job.training.batch_size,
         sampler=sampler,
@@ -220,8 +220,8 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=images.is_cpu and (workspace.device.type == "cuda" or window is not None),
         labels=None if (labels := job.data.labels_of("train")) is None else labels.to(images.device),
+        condition=start.spec.condition,
     )
-    return withholding(source, start.spec.condition)
 
 
 def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
