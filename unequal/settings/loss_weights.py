@@ -103,23 +103,8 @@ class FormulaWeight(LossWeight):
         return loss_weights(self.kind, prediction, snr, **keywords(self, WEIGHTS[self.kind]))
 
 
-class RunningMean(LossWeight):
-    """Each loss over the running mean of losses at such timesteps."""
-
-    kind: Literal["running_mean"]
-    half_life_images: PositiveInt = Field(description="images after which a loss counts half")
-    bins: DrawCount = Field(default=BINS, description="ranges of timesteps, equal in log-SNR, that have a mean")
-
-    def check(self, sampler: str, three_heads: bool) -> None:
-        if three_heads:
-            raise ValueError(
-                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
-                "divides each head's loss by its running mean"
-            )
-
-
-class Uncertain(LossWeight):
-    """The loss over an uncertainty that is learned with the network."""
+class Learned(LossWeight):
+    """A weight by the losses of one head, as they come."""
 
     def check(self, sampler: str, three_heads: bool) -> None:
         if three_heads:
@@ -127,6 +112,21 @@ class Uncertain(LossWeight):
                 f"loss_weight.kind: '{self.kind}' is for one head; allowed for three: mixing.train 'balanced', "
                 "which divides each head's loss by its running mean"
             )
+
+
+class RunningMean(Learned):
+    """Each loss over the running mean of losses at such timesteps."""
+
+    kind: Literal["running_mean"]
+    half_life_images: PositiveInt = Field(description="images after which a loss counts half")
+    bins: DrawCount = Field(default=BINS, description="ranges of timesteps, equal in log-SNR, that have a mean")
+
+
+class Uncertain(Learned):
+    """The loss over an uncertainty that is learned with the network."""
+
+    def check(self, sampler: str, three_heads: bool) -> None:
+        super().check(sampler, three_heads)
         if sampler == "loss_second_moment":
             raise ValueError(
                 f"loss_weight.kind: '{self.kind}' takes the size of losses away, from which sampler.density "

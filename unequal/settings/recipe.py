@@ -186,31 +186,18 @@ class Recipe(Strict):
             self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
-    def pruned_experts_see_no_fewer_images(self) -> Self:
-        """Warm-up and batches that fit into the budget of an unpruned expert fit into theirs."""
+    def choices_fit(self) -> Self:
+        """Budgets hold what is to happen within them; sampler, prediction and loss weight have a meaning together."""
+        # Warm-up and batches that fit into the budget of an unpruned expert fit into that of a pruned one.
         if self.pruned_images is not None and self.pruned_images < self.images:
             raise ValueError(f"pruned_images: {self.pruned_images} is less than images, {self.images}")
-        return self
-
-    @model_validator(mode="after")
-    def snapshots_rise(self) -> Self:
-        """The end of the training is a model anyway."""
+        # The end of the training is a model anyway.
         if any(after <= before for before, after in pairwise((*self.snapshots, self.images))):
             raise ValueError(
                 f"snapshots: {list(self.snapshots)} must rise strictly and end before the budget, {self.images} images"
             )
-        return self
-
-    @model_validator(mode="after")
-    def milestones_lie_within(self) -> Self:
-        """A milestone at or beyond the budget would change nothing."""
         if late := [images for images in self.optimizer.lr_milestones if images >= self.images]:
             raise ValueError(f"optimizer.lr_milestones: {late[0]}; allowed: below the budget, {self.images} images")
-        return self
-
-    @model_validator(mode="after")
-    def choices_fit(self) -> Self:
-        """Mixing goes with prediction `mixed` and only with it; a changing sampler fits into the training."""
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
