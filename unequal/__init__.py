@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from unequal.timesteps.draws import Stratified as Stratified
     from unequal.timesteps.draws import equal_over as equal_over
     from unequal.timesteps.groups import timestep_groups as timestep_groups
+    from unequal.timesteps.learning import EasyToHardSampler as EasyToHardSampler
+    from unequal.timesteps.learning import LossSecondMomentSampler as LossSecondMomentSampler
     from unequal.timesteps.partition import Partition as Partition
     from unequal.timesteps.partition import TimestepRange as TimestepRange
     from unequal.timesteps.partition import equal_log_snr as equal_log_snr
     from unequal.timesteps.partition import equal_sums as equal_sums
     from unequal.timesteps.samplers import ChangingSampler as ChangingSampler
-    from unequal.timesteps.samplers import EasyToHardSampler as EasyToHardSampler
-    from unequal.timesteps.samplers import LossSecondMomentSampler as LossSecondMomentSampler
     from unequal.timesteps.samplers import TimestepSampler as TimestepSampler
     from unequal.timesteps.samplers import WeightedSampler as WeightedSampler
     from unequal.timesteps.samplers import normalised as normalised
@@ -82,11 +82,9 @@ _PUBLIC = {
     ),
     "timesteps.draws": "Independent LowDiscrepancy Mirrored Stratified equal_over",
     "timesteps.groups": "timestep_groups",
+    "timesteps.learning": "EasyToHardSampler LossSecondMomentSampler",
     "timesteps.partition": "Partition TimestepRange equal_log_snr equal_sums",
-    "timesteps.samplers": (
-        "ChangingSampler EasyToHardSampler LossSecondMomentSampler TimestepSampler WeightedSampler "
-        "normalised tilt uniform within"
-    ),
+    "timesteps.samplers": ("ChangingSampler TimestepSampler WeightedSampler normalised tilt uniform within"),
     "timesteps.weights": "WEIGHTS loss_weights",
 }
 _MODULE_OF = {name: f"unequal.{module}" for module, names in _PUBLIC.items() for name in names.split()}

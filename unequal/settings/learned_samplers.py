@@ -9,14 +9,9 @@ from unequal.settings.loss_weights import BINS
 from unequal.settings.sampler_base import BaseMeasurements, Sampler, Spread
 from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.information import InfoNoiseSampler
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import equal_log_snr
-from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    EasyToHardSampler,
-    LossSecondMomentSampler,
-    TimestepSampler,
-    of_length,
-)
+from unequal.timesteps.samplers import TimestepSampler, of_length
 
 
 class EasyToHard(Sampler):

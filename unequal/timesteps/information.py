@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from unequal.timesteps.draws import Independent
-from unequal.timesteps.learning import BinLosses
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import INDEPENDENT, TimestepSampler, normalised, uniform
 
@@ -34,6 +33,46 @@ def onset(losses: np.ndarray, ratio: np.ndarray) -> float:
     """c: the largest r = σ/α [T] at which m/r³ is ONSET_SHARE of its highest value; m = L·r², so that is L/r."""
     rate = losses / ratio
     return float(ratio[rate >= ONSET_SHARE * rate.max()].max())
+
+
+class BinLosses:
+    """Running means of losses in bins of timesteps, a loss counting half after so many further ones of its bin.
+
+    Args:
+        bins: of the timesteps.
+        half_life: in losses of a bin, so that what is seldom drawn is not forgotten sooner.
+    """
+
+    def __init__(self, bins: Partition, half_life: int) -> None:
+        self.bins, self.half_life = bins, half_life
+        self.images, self.counts, self.sums = 0, np.zeros(len(bins)), np.zeros(len(bins))
+
+    def record(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        """Take in the losses [B] at timesteps [B]; what is no number is left out, as training stops on it."""
+        self.images += len(losses)
+        known = np.isfinite(losses)
+        members = self.bins.members[timesteps[known]]
+        counts = np.bincount(members, minlength=len(self.bins))
+        kept = 0.5 ** (counts / self.half_life)
+        self.counts = kept * self.counts + counts
+        self.sums = kept * self.sums + np.bincount(members, losses[known], len(self.bins))
+
+    def along(self, axis: np.ndarray) -> np.ndarray:
+        """Losses [T] by the line through the bins' means over an axis [T] that rises; 0 before the first loss.
+
+        A mean stands at its bin's mean place on the axis; beyond the outermost ones, losses are as these.
+        """
+        seen = self.counts > 0
+        if not seen.any():
+            return np.zeros(len(axis))
+        places = self.bins.sums(axis) / self.bins.lengths
+        return np.interp(axis, places[seen], self.sums[seen] / self.counts[seen])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"images": self.images, "counts": self.counts.tolist(), "sums": self.sums.tolist()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.images, self.counts, self.sums = state["images"], np.array(state["counts"]), np.array(state["sums"])
 
 
 class InfoNoiseSampler(TimestepSampler):
