@@ -164,11 +164,7 @@ class Plan(Strict):
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         if self.from_images is not None and self.start == "scratch":
             raise ValueError(f"from_images: {self.from_images} is for start 'base'; allowed: null")
-        return self
-
-    @model_validator(mode="after")
-    def budgets_can_be_settled(self) -> Self:
-        """Budgets that are settled on the way need held-out images, and a rate that does not fall yet."""
+        # Budgets that are settled on the way need held-out images, and a rate that does not fall yet.
         if not isinstance(self.allocation, ByGain):
             return self
         if self.holdout_images is None:
