@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,12 +259,11 @@ class Trainer:
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
-        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
-        count = processes * parts
-        edges = [self.training.batch_size * i // count for i in range(count + 1)]
-        start = self.accelerator.process_index * parts
-        for i in range(start, start + parts):
-            yield slice(edges[i], edges[i + 1]), i == start + parts - 1
+        parts = self.training.gradient_accumulation
+        count, first = self.accelerator.num_processes * parts, self.accelerator.process_index * parts
+        edges = [self.training.batch_size * i // count for i in range(first, first + parts + 1)]
+        for number, ends in enumerate(pairwise(edges), start=1):
+            yield slice(*ends), number == parts
 
     def mean_over_processes(self, tensor: Tensor) -> Tensor:
         """Mean of a tensor over processes; alone it is not copied."""

@@ -73,12 +73,8 @@ class Uncertainty(nn.Module):
         self.register_buffer("features", fourier_features(-schedule.snr.log() / 8), persistent=False)
         self.weight = nn.Parameter(torch.zeros(FEATURES, device=self.features.device))
 
-    def at(self, timesteps: Tensor) -> Tensor:
+    def at(self, timesteps: Tensor | slice) -> Tensor:
         return self.features[timesteps] @ self.weight
-
-    @property
-    def timesteps(self) -> int:
-        return len(self.features)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """The minimised loss L/e^u + u, from L/e^u and u [B]."""
@@ -97,12 +93,8 @@ class ClusterUncertainty(nn.Module):
         self.register_buffer("members", torch.from_numpy(clusters.members).to(device), persistent=False)
         self.weight = nn.Parameter(torch.zeros(len(clusters), device=device))
 
-    def at(self, timesteps: Tensor) -> Tensor:
+    def at(self, timesteps: Tensor | slice) -> Tensor:
         return self.weight[self.members[timesteps]]
-
-    @property
-    def timesteps(self) -> int:
-        return len(self.members)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """The minimised loss ½·(L/e^z + K·z), from L/e^z and z [B].
@@ -313,8 +305,7 @@ class OverUncertainty(Wrapped):
 
     def factors(self) -> Tensor:
         """e^(−u) [T]; the constants of clusters are left out."""
-        timesteps = torch.arange(self.uncertainty.timesteps, device=self.uncertainty.weight.device)
-        return torch.exp(-self.uncertainty.at(timesteps)).detach()
+        return torch.exp(-self.uncertainty.at(slice(None))).detach()
 
 
 def objective_for(
