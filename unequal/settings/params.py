@@ -123,7 +123,6 @@ class Raced(Scored):
 
     @model_validator(mode="after")
     def race_can_be_run(self) -> Self:
-        """The race fits the other sections."""
         if self.race is not None:
             self.race.check_within(self.training, self.schedule.tables(), self.network.pretrained)
         return self
@@ -159,7 +158,6 @@ class ExpertParams(Raced):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Recipes for finetuning, and the others."""
         return super().roles | dict.fromkeys(self.finetune_recipes, CONTINUED)
 
     @property
@@ -195,13 +193,11 @@ class ExpertParams(Raced):
 
     @model_validator(mode="after")
     def variants_are_trained(self) -> Self:
-        """Scored models are trained."""
         check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
         return self
 
     @model_validator(mode="after")
     def profiled_models_are_trained(self) -> Self:
-        """Profiled models are trained."""
         check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
         return self
 
@@ -287,7 +283,6 @@ class Params(ExpertParams):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Recipes of single stages, and the further ones."""
         own = {"base": FRESH, "slot": INSIDE_A_RANGE, "mixed": THREE_HEADS, "expert": PRUNED}
         return own | super().roles
 
