@@ -27,7 +27,7 @@ from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.saved import Saved, digest_of, saved_or_none
 from unequal.settings.recipe import Optimizer
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
@@ -61,7 +61,6 @@ from unequal.workspace import memory_format
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from unequal.settings.training import Runtime
     from unequal.training.gradient_surgery import Surgery
     from unequal.training.pictures import Pictures
 
@@ -127,7 +126,7 @@ class Trainer:
         *,
         optimizer: Optimizer,
         training: Training,
-        runtime: "Runtime",
+        runtime: Runtime,
         images: int,
         work: Path,
         log: Log,
@@ -352,8 +351,8 @@ class Trainer:
     def restore(self) -> int:
         """Load the saved state, if there is one; returns the number of steps done. Raises UserError if it is unfit."""
         self.work.mkdir(parents=True, exist_ok=True)
-        saved, step = self.saved_state(), 0
-        if saved is not None:
+        step = 0
+        if (saved := self.saved_state()) is not None:
             step, state = saved.facts["step"], TrainingState.of(saved)
             for made in (self.snapshots, self.average_snapshots):
                 made.reached(step, self.feedback.images_seen)
@@ -368,10 +367,9 @@ class Trainer:
             self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
             if self.pictures is not None:
                 self.pictures.load_state_dict(saved.tensors)
-        learned = {} if saved is None else strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors)
-        restore_objective(self.optimizer, self.objective, learned)
+            restore_objective(self.optimizer, self.objective, strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors))
+            self.lines = saved.tensors[LOG].numpy().tobytes()
         if self.accelerator.is_main_process:
-            self.lines = b"" if saved is None else saved.tensors[LOG].numpy().tobytes()
             write_bytes(self.work / LOG, self.lines)
         self.accelerator.wait_for_everyone()
         return step
