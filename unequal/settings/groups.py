@@ -16,7 +16,6 @@ from unequal.timesteps.groups import (
     BY_EXCESS,
     Grouping,
     TimestepGroup,
-    check_groups,
     interleaved_groups,
     limited,
     timestep_groups,
@@ -66,7 +65,6 @@ class OneGroup(PlannedGroups):
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The group."""
         return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
 
 
@@ -103,7 +101,6 @@ class SeveralGroups(PlannedGroups):
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The groups. Raises UserError where they cannot be made."""
-        check_groups(schedule, self.count, self.min_ratio)
         return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
 
 
