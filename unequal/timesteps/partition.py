@@ -211,7 +211,13 @@ def equal_sums(table: Tensor | np.ndarray | Sequence[float], count: int, what: s
         UserError: a loss that cannot be split, or an empty range.
     """
     loss = torch.as_tensor(table, dtype=torch.float64)
-    check_splittable(loss, count, what)
+    if loss.ndim != 1:
+        raise UserError(f"a loss profile has one dimension, this has {loss.ndim}")
+    if not 1 <= count <= len(loss):
+        raise UserError(f"{count} {what} of {len(loss)} timesteps; allowed: 1 … {len(loss)}")
+    check_losses(loss.numpy())
+    if float(loss.sum()) == 0:
+        raise UserError("the loss profile is 0 at every timestep; there is nothing to split")
     middle = torch.cumsum(loss, 0) - loss / 2
     member = (count * middle / loss.sum()).floor().clamp(0, count - 1).long()
     lengths = torch.bincount(member, minlength=count).tolist()
@@ -221,17 +227,6 @@ def equal_sums(table: Tensor | np.ndarray | Sequence[float], count: int, what: s
             f"(T = {len(loss)}) outweighs its whole share; use fewer {what}"
         )
     return Partition.of_lengths(lengths)
-
-
-def check_splittable(loss: Tensor, count: int, what: str) -> None:
-    """Raise UserError where a loss [T] cannot be split into K ranges, whatever its shape."""
-    if loss.ndim != 1:
-        raise UserError(f"a loss profile has one dimension, this has {loss.ndim}")
-    if not 1 <= count <= len(loss):
-        raise UserError(f"{count} {what} of {len(loss)} timesteps; allowed: 1 … {len(loss)}")
-    check_losses(loss.numpy())
-    if float(loss.sum()) == 0:
-        raise UserError("the loss profile is 0 at every timestep; there is nothing to split")
 
 
 def check_losses(profile: np.ndarray) -> None:
