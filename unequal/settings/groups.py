@@ -1,5 +1,6 @@
 """`groups`, `plans` and `merging`: timesteps in groups, with an expert for each, trained, pruned and merged."""
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -23,30 +24,6 @@ from unequal.timesteps.groups import (
 from unequal.timesteps.partition import TimestepRange
 
 
-class Groups(Strict):
-    """The groups from the data end (0) to the noise end."""
-
-    ids: tuple[NonNegativeInt, ...] = Field(min_length=1, description="0, 1, … N−1; N is the number of groups")
-    kind: Grouping = Field(
-        description="by SNR with rising limits of FLOPs or one constant limit; of equal size with limits that rise or "
-        "fall towards the noise; of equal excess loss, the highest limit where the mean excess is highest; or clusters "
-        "of the least spread in t or in log-SNR, with one constant limit"
-    )
-    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
-
-    @property
-    def needs_excess(self) -> bool:
-        """True where the base's excess over the optimal-denoiser loss has to be known."""
-        return self.kind in BY_EXCESS
-
-    @model_validator(mode="after")
-    def ids_count_up(self) -> Self:
-        """The list exists so that pipelines can fan out over it; it says nothing but N."""
-        if self.ids != tuple(range(len(self.ids))):
-            raise ValueError(f"ids: {list(self.ids)} must count 0, 1, 2 … without a gap")
-        return self
-
-
 class PlannedGroups(Strict):
     """The groups of a plan, which may go by measured losses."""
 
@@ -56,6 +33,18 @@ class PlannedGroups(Strict):
     def needs_excess(self) -> bool:
         """True where the base's excess over the optimal-denoiser loss has to be known."""
         return self.kind in BY_EXCESS
+
+    @abstractmethod
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where they cannot be made."""
+
+    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
+        """The groups; where they go by measured losses, as if those were equal everywhere."""
+        return self.made(schedule, np.ones(schedule.timesteps) if self.needs_excess else None)
+
+    def least_limit(self, schedule: NoiseSchedule) -> float:
+        """The lowest limit of all, as a share of the base's FLOPs; measured losses do not change it."""
+        return min(group.limit_ratio for group in self.foreseen(schedule))
 
 
 class OneGroup(PlannedGroups):
@@ -76,7 +65,6 @@ class InterleavedGroups(PlannedGroups):
     ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where there are too many."""
         return interleaved_groups(schedule.timesteps, self.count, self.ratio)
 
 
@@ -88,7 +76,6 @@ class TwoGroups(PlannedGroups):
     ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where one would have no timestep."""
         return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
 
 
@@ -100,8 +87,36 @@ class SeveralGroups(PlannedGroups):
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where they cannot be made."""
         return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
+
+
+class Groups(Strict):
+    """The groups from the data end (0) to the noise end."""
+
+    ids: tuple[NonNegativeInt, ...] = Field(min_length=1, description="0, 1, … N−1; N is the number of groups")
+    kind: Grouping = Field(
+        description="by SNR with rising limits of FLOPs or one constant limit; of equal size with limits that rise or "
+        "fall towards the noise; of equal excess loss, the highest limit where the mean excess is highest; or clusters "
+        "of the least spread in t or in log-SNR, with one constant limit"
+    )
+    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """True where the base's excess over the optimal-denoiser loss has to be known."""
+        return self.planned.needs_excess
+
+    @property
+    def planned(self) -> SeveralGroups:
+        """The same groups, as in a plan."""
+        return SeveralGroups(kind=self.kind, count=len(self.ids), min_ratio=self.min_ratio)
+
+    @model_validator(mode="after")
+    def ids_count_up(self) -> Self:
+        """The list exists so that pipelines can fan out over it; it says nothing but N."""
+        if self.ids != tuple(range(len(self.ids))):
+            raise ValueError(f"ids: {list(self.ids)} must count 0, 1, 2 … without a gap")
+        return self
 
 
 class Equal(Strict):
@@ -194,20 +209,12 @@ class Plan(Strict):
             raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
         if self.from_images is not None and self.from_images not in base.snapshots:
             raise UserError(f"from_images: {self.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
-        least = min(self.least_budgets(self.foreseen(schedule)))
+        least = min(self.least_budgets(self.groups.foreseen(schedule)))
         for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
             if least < needed:
                 raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
-        for group in [] if self.groups.needs_excess else self.foreseen(schedule):
+        for group in [] if self.groups.needs_excess else self.groups.foreseen(schedule):
             recipe.sampler.inside(group.range, schedule)
-
-    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
-        """The groups; where they go by measured losses, as if those were equal everywhere."""
-        return self.groups.made(schedule, np.ones(schedule.timesteps) if self.groups.needs_excess else None)
-
-    def least_limit(self, schedule: NoiseSchedule) -> float:
-        """The lowest limit of its models, as a share of the base's FLOPs."""
-        return min(group.limit_ratio for group in self.foreseen(schedule))
 
     def shares(self, groups: list[TimestepGroup]) -> list[float]:
         """The share of the images that each group has before any is given out by gain."""

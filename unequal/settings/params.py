@@ -17,7 +17,6 @@ from unequal.settings.pruning import Pruning
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
 from unequal.settings.values import LARGEST_SEED, Name, Replicas
-from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
 
 class Sampled(Core):
@@ -188,8 +187,7 @@ class ExpertParams(Raced):
     @property
     def pruning_limits(self) -> dict[str, float]:
         """Limit of the group with the smallest model."""
-        chosen = self.groups
-        return {"groups.min_ratio": least_limit(chosen.kind, self.schedule.tables(), len(chosen.ids), chosen.min_ratio)}
+        return {"groups.min_ratio": self.groups.planned.least_limit(self.schedule.tables())}
 
     @model_validator(mode="after")
     def variants_are_trained(self) -> Self:
@@ -222,12 +220,8 @@ class ExpertParams(Raced):
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
         """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
-        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
         try:
-            schedule = self.schedule.tables()
-            check_groups(schedule, count, min_ratio)
-            if not self.groups.needs_excess:
-                timestep_groups(kind, schedule, count, min_ratio)
+            self.groups.planned.foreseen(self.schedule.tables())
         except UserError as error:
             raise ValueError(f"groups: {error}") from None
         if self.groups.needs_excess and not self.has_floor:
@@ -239,11 +233,10 @@ class ExpertParams(Raced):
     @model_validator(mode="after")
     def experts_can_be_drawn_for(self) -> Self:
         """Inside every group, where groups are known before the base has been trained."""
-        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
         schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
         if recipe is None or self.groups.needs_excess:
             return self
-        for group in timestep_groups(kind, schedule, count, min_ratio):
+        for group in self.groups.planned.made(schedule):
             try:
                 recipe.sampler.inside(group.range, schedule)
             except UserError as error:
