@@ -161,7 +161,7 @@ class Sampling(Strict):
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
-        """Steps lead to less noise, and noise is added by who adds any, with a variance that is meant for it."""
+        """Listed steps fall, a number of steps is spread, and DDIM alone adds noise, a learned one at eta 1."""
         listed = self.steps if isinstance(self.steps, tuple) else (1, 0)
         if not listed or any(after >= before for before, after in pairwise(listed)):
             raise ValueError(f"steps: {list(listed)} must fall strictly, and hold one timestep at least")
