@@ -25,7 +25,7 @@ from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
 from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.saved import Saved, digest_of, saved_or_none
+from unequal.saved import Saved, digest_of
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
@@ -41,7 +41,6 @@ from unequal.training.checkpoint import (
     add_prefix,
     load_moments,
     moments,
-    previous_path,
     read_checkpoint,
     state_tensors,
     strip_prefix,
@@ -352,7 +351,7 @@ class Trainer:
         """Load the saved state, if there is one; returns the number of steps done. Raises UserError if it is unfit."""
         self.work.mkdir(parents=True, exist_ok=True)
         step = 0
-        if (saved := self.saved_state()) is not None:
+        if (saved := read_checkpoint(self.work / CHECKPOINT, self.leads_here)) is not None:
             step, state = saved.facts["step"], TrainingState.of(saved)
             for made in (self.snapshots, self.average_snapshots):
                 made.reached(step, self.feedback.images_seen)
@@ -374,14 +373,8 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         return step
 
-    def saved_state(self) -> Saved | None:
-        """The last saved state on the way of this training; one of other milestones may have left it."""
-        last, before = self.work / CHECKPOINT, saved_or_none(previous_path(self.work / CHECKPOINT))
-        states = (read_checkpoint(last), before)
-        return next((one for one in states if one is not None and self.leads_here(one)), None)
-
     def leads_here(self, saved: Saved) -> bool:
-        """Say whether this training, from its beginning, comes by a saved state."""
+        """Say whether this training, from its beginning, comes by a saved state; one of other milestones may not."""
         images = self.feedback.images_seen(saved.facts["step"] - 1)
         ours, theirs = self.settings.lr_milestones, dict(saved.facts["lr_milestones"])
         same = reached_milestones(ours, images) == reached_milestones(theirs, images)
