@@ -51,12 +51,10 @@ class Batch:
     def singles(self, part: slice = slice(None)) -> Iterator["Batch"]:
         """Batches of one image each, of all images or of a part."""
         for i in range(len(self.timesteps))[part]:
-            one = slice(i, i + 1)
-            labels = None if self.labels is None else self.labels[one]
-            yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
+            yield self.chosen(slice(i, i + 1))
 
-    def chosen(self, index: Tensor) -> "Batch":
-        """The batch of some of the images, at places [n] int64 on their device."""
+    def chosen(self, index: Tensor | slice) -> "Batch":
+        """The batch of some of the images, in a slice or at places [n] int64 on their device."""
         labels = None if self.labels is None else self.labels[index]
         return Batch(self.x0[index], self.epsilon[index], self.timesteps[index], self.weights[index], labels)
 
