@@ -81,8 +81,8 @@ class EasyToHardSampler(TimestepSampler):
     """The difficulty curriculum (2403.10348): the cluster at the noise end, then one harder after another, at last all.
 
     Within those that are open every timestep is equally likely. The next one is opened after so many images without a
-    lower loss, of which there is a mean a batch, noise and all; the lowest one is that of the stage, since every stage
-    adds harder timesteps.
+    lower loss: the mean of a batch, noise and all, against the lowest one of the stage, since every stage adds harder
+    timesteps.
 
     Args:
         clusters: of the timesteps; the paper takes 20.
