@@ -17,7 +17,7 @@ from unequal.loops.timesteps import Timesteps
 from unequal.settings.loss_weights import LearnedClusterUncertainty
 from unequal.settings.params import Params
 from unequal.settings.recipe import Conflicts, Recipe
-from unequal.timesteps.samplers import LossSecondMomentSampler
+from unequal.timesteps.learning import LossSecondMomentSampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import CHECKPOINT, Trainer
 

@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from unequal.timesteps.draws import Stratified as Stratified
     from unequal.timesteps.draws import equal_over as equal_over
     from unequal.timesteps.groups import timestep_groups as timestep_groups
+    from unequal.timesteps.learning import EasyToHardSampler as EasyToHardSampler
+    from unequal.timesteps.learning import LossSecondMomentSampler as LossSecondMomentSampler
     from unequal.timesteps.partition import Partition as Partition
     from unequal.timesteps.partition import TimestepRange as TimestepRange
     from unequal.timesteps.partition import equal_log_snr as equal_log_snr
     from unequal.timesteps.partition import equal_sums as equal_sums
     from unequal.timesteps.samplers import ChangingSampler as ChangingSampler
-    from unequal.timesteps.samplers import EasyToHardSampler as EasyToHardSampler
-    from unequal.timesteps.samplers import LossSecondMomentSampler as LossSecondMomentSampler
     from unequal.timesteps.samplers import TimestepSampler as TimestepSampler
     from unequal.timesteps.samplers import WeightedSampler as WeightedSampler
     from unequal.timesteps.samplers import normalised as normalised

@@ -57,7 +57,6 @@ class Stream(IntEnum):
     CLASSIFIER = 11
     HEADS = 12
     MEASURED = 13
-    GRADIENTS = 14
     CONSISTENCY = 15
     AUTOENCODER = 17
     SAMPLE_LABELS = 18

@@ -21,11 +21,6 @@ class Params(ExpertParams):
         return {"base": FRESH, "expert": PRUNED} | super().roles
 
     @property
-    def expert_sets(self) -> tuple[str, ...]:
-        """The experts of all groups, with and without pruning."""
-        return ("experts_unpruned", "experts_pruned")
-
-    @property
     def seen(self) -> tuple[int, int]:
         """Networks see latents."""
         return self.autoencoder.latent_channels, self.data.image_size // self.autoencoder.factor

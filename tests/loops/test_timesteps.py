@@ -14,11 +14,9 @@ from torch import distributed
 
 from unequal.loops.timesteps import DELAY, Timesteps
 from unequal.timesteps.draws import LowDiscrepancy
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    EasyToHardSampler,
-    LossSecondMomentSampler,
     TimestepSampler,
     tilt,
 )

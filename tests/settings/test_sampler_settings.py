@@ -16,8 +16,9 @@ from unequal.settings.samplers import AnySampler, Slot
 from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler
 from unequal.timesteps.partition import Partition, TimestepRange, distances_between, equal_log_snr, least_cost
-from unequal.timesteps.samplers import AdaptiveSampler, EasyToHardSampler, within
+from unequal.timesteps.samplers import within
 
 T = 60
 t = np.arange(T)
@@ -182,7 +183,7 @@ def test_a_gaussian_target_lies_where_it_is_put() -> None:
 def test_bins_are_equal_intervals_of_log_snr() -> None:
     sampler = settings("adaptive", **MEASURING, bins=5).build(SCHEDULE)
     assert isinstance(sampler, AdaptiveSampler)
-    assert sampler.moments.bins == equal_log_snr(SCHEDULE, 5)
+    assert sampler.bins == equal_log_snr(SCHEDULE, 5)
 
 
 def test_inside_a_range_a_slot_is_uniform() -> None:

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.information import InfoNoiseSampler, information, onset
-from unequal.timesteps.partition import equal_log_snr
+from unequal.timesteps.partition import Partition, equal_log_snr
 
 SCHEDULE = NoiseSchedule.linear(1000)
 SNR = SCHEDULE.snr.numpy()
@@ -13,6 +15,7 @@ RATIO = SNR**-0.5
 #: Errors of ε by the best denoiser of data from N(0, I): SNR/(1 + SNR).
 NORMAL = SNR / (1 + SNR)
 BINS = equal_log_snr(SCHEDULE, 40, drop_empty=True)
+THREE = Partition([(0, 1), (2, 7), (8, 19)])
 
 
 def sampler(**changed: object) -> InfoNoiseSampler:
@@ -57,3 +60,34 @@ def test_timesteps_are_uniform_until_it_is_warm():
     np.testing.assert_array_equal(one.importance(), np.ones(1000))
     one.learn(np.array([5]), np.array([np.nan]))  # an image all the same, of which nothing is known
     assert one.probabilities.max() > 0.0015
+
+
+def over_three(half_life: int) -> InfoNoiseSampler:
+    return InfoNoiseSampler(-np.arange(20.0), THREE, half_life=half_life, warmup_images=1000, uniform_share=0.0)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 50))
+def test_means_of_bins_forget_half_after_as_many_losses_of_their_own(seed, half_life):
+    generator, three = np.random.default_rng(seed), over_three(half_life)
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    for _ in range(4):
+        seen.append((generator.integers(8, size=5), generator.gamma(1.0, size=5)))  # none of the last bin
+        three.learn(*seen[-1])
+    weight, total, later = 0.0, 0.0, 0
+    for timesteps, values in reversed(seen):
+        here = THREE.of(timesteps) == 1
+        weight += here.sum() * 0.5 ** (later / half_life)
+        total += values[here].sum() * 0.5 ** (later / half_life)
+        later += here.sum()
+    assert three.images == 20
+    assert three.sums[1] == pytest.approx(total, rel=1e-12)
+    assert three.counts.tolist()[1:] == pytest.approx([weight, 0.0], rel=1e-12)
+
+
+def test_means_of_bins_are_joined_by_a_line():
+    """Bins' middles lie at 0.5, 4.5 and 13.5; the last one has no loss, and goes by its neighbour."""
+    three = over_three(10)
+    np.testing.assert_array_equal(three.losses(), np.zeros(20))
+    three.learn(np.array([0, 1, 3]), np.array([1.0, 3.0, 4.0]))
+    expected = np.concatenate([[2.0], np.linspace(2.25, 3.75, 4), np.full(15, 4.0)])
+    np.testing.assert_allclose(three.losses(), expected)

@@ -12,11 +12,9 @@ from scipy import stats
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.draws import LowDiscrepancy, Mirrored, Stratified, equal_over
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    EasyToHardSampler,
-    LossSecondMomentSampler,
     TimestepSampler,
     WeightedSampler,
     even_over_log_snr,

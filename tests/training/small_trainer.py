@@ -12,8 +12,9 @@ from torch import Tensor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.recipe import Optimizer
 from unequal.timesteps.information import InfoNoiseSampler
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler, TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import Batch
 from unequal.training.checkpoint import LOG
 from unequal.training.loop import Trainer

@@ -11,7 +11,7 @@ from small_trainer import CPU, LEARNING, SCHEDULE
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
-from unequal.training.feedback import Feedback
+from unequal.training.feedback import Feedback, squared_norms
 from unequal.training.objectives import SingleHead
 
 T = 50
@@ -69,3 +69,16 @@ def test_measured_images_are_others_at_each_step(build):
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert not torch.equal(first, one.draw(2).epsilon)
+
+
+def test_lengths_are_those_of_gradients_by_backward():
+    """Gradients of parameters that a loss does not touch are 0."""
+    net, inputs = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)), torch.randn(8, 3)
+    parameters = [*net.parameters(), torch.nn.Parameter(torch.ones(4))]
+    found = squared_norms((net(one).square().sum() for one in inputs), parameters)
+    assert all(parameter.grad is None for parameter in parameters)
+    for one, length in zip(inputs, found, strict=True):
+        net.zero_grad()
+        net(one).square().sum().backward()
+        gradient = torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
+        torch.testing.assert_close(length, gradient.double().square().sum())

@@ -24,8 +24,9 @@ from unequal.settings.recipe import Optimizer
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import PowerAverage, Runtime, Tracking, Training
 from unequal.timesteps.information import InfoNoiseSampler
+from unequal.timesteps.learning import AdaptiveSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Trainer

@@ -62,11 +62,10 @@ def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) ->
 def stored_weight(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
     """Factors [T] of a weight whose parameters are stored with a model, under the key `factors`.
 
-    The result is empty for other weights, and for clusters by gradients, which no model stores. Raises UserError where
-    the stored weight was learned by other settings.
+    The result is empty for other weights. Raises UserError where the stored weight was learned by other settings.
     """
     weight, file = recipe.loss_weight, model / OBJECTIVE
-    if weight.fixed or getattr(weight, "cluster_by", None) == "gradients" or not file.exists():
+    if weight.fixed or not file.exists():
         return {}
     objective = objective_for(load_record(model).spec, schedule, weight)
     try:

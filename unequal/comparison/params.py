@@ -68,7 +68,7 @@ class ComparisonParams(Scored):
         """Lowest limits of the plans that prune."""
         schedule = self.schedule.tables()
         pruned = {name: plan for name, plan in self.plans.items() if plan.pruning is not None}
-        return {f"plans.{name}.groups": plan.least_limit(schedule) for name, plan in pruned.items()}
+        return {f"plans.{name}.groups": plan.groups.least_limit(schedule) for name, plan in pruned.items()}
 
     @model_validator(mode="after")
     def the_pilot_fits(self) -> Self:

@@ -1,1 +1,1 @@
-"""Measurements of a model as formulas: losses, errors, gradients; arrays in, figures out."""
+"""Measurements of a model as formulas: losses and errors; arrays in, figures out."""

@@ -92,18 +92,12 @@ def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float
     The ratio's error comes from the paired residuals after − ratio·before (delta method): what both
     models find hard cancels.
     """
-    change, parts = influences(before, after)
-    return change, standard_error(parts)
-
-
-def influences(before: np.ndarray, after: np.ndarray) -> tuple[float, np.ndarray]:
-    """A relative change, and the part of every draw in its error, [t, n]."""
     before, after = checked(before), checked(after)
     if before.shape != after.shape:
         raise UserError(f"losses of shapes {list(before.shape)} and {list(after.shape)} are not of the same draws")
     total = before.mean(1).sum()
     ratio = after.mean(1).sum() / total
-    return float(ratio - 1), (after - ratio * before) / total
+    return float(ratio - 1), standard_error((after - ratio * before) / total)
 
 
 def standard_error(parts: np.ndarray) -> float:

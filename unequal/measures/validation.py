@@ -62,7 +62,11 @@ class Points:
         """
         if not 1 <= strata <= schedule.timesteps:
             raise UserError(f"{strata} strata of {schedule.timesteps} timesteps; allowed: 1 … {schedule.timesteps}")
-        check_images(images, strata)
+        if images % strata or images < 2 * strata:
+            raise UserError(
+                f"{images} images for {strata} strata; allowed: a multiple of {strata} from {2 * strata} on, such as "
+                f"{max(2, round(images / strata)) * strata}"
+            )
         generator = numpy_generator(seed, Stream.VALIDATION_TIMESTEPS)
         within = (np.arange(images) % strata + generator.random(images)) / strata
         last = schedule.timesteps - 1  # a share that rounds to 1 lies in no timestep
@@ -72,15 +76,6 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.model_timesteps)
-
-
-def check_images(images: int, strata: int) -> None:
-    """Raise UserError where images do not fill strata equally, by two at least."""
-    if images % strata or images < 2 * strata:
-        raise UserError(
-            f"{images} images for {strata} strata; allowed: a multiple of {strata} from {2 * strata} on, such as "
-            f"{max(2, round(images / strata)) * strata}"
-        )
 
 
 @dataclass(frozen=True)

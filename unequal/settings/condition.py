@@ -7,7 +7,7 @@ sampling do it in one way. A further one is a class here and a line in `AnyCondi
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +24,10 @@ class Condition(Strict, ABC):
     """A condition: a tensor with a row an image, or None where there is nothing."""
 
     kind: str
+    #: What a network needs besides, in messages.
+    needed: ClassVar[str] = ""
+    #: Whether a sample takes the label of the image whose low-resolution form it begins with.
+    takes_labels_of_images: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -34,11 +38,6 @@ class Condition(Strict, ABC):
     def embedded_classes(self) -> int | None:
         """For how many labels a network needs an embedding; None for none."""
         return None
-
-    @property
-    def takes_labels_of_images(self) -> bool:
-        """Say whether a sample takes the label of the image whose low-resolution form it begins with."""
-        return False
 
     def input_channels(self, channels: int) -> int:
         """Channels of the first layer, for images of so many."""
@@ -63,9 +62,10 @@ class Condition(Strict, ABC):
             raise UserError(f"{self.title} takes no labels")
         return self.of(images, None)
 
-    @abstractmethod
     def check(self, condition: Tensor | None) -> None:
         """Raise UserError where a network gets a condition that it does not take, or lacks one that it needs."""
+        if condition is None:
+            raise UserError(f"{self.title} needs {self.needed}")
 
     @abstractmethod
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
@@ -86,10 +86,7 @@ class Unconditional(Condition):
     """Nothing: images out of noise alone."""
 
     kind: Literal["none"] = "none"
-
-    @property
-    def title(self) -> str:
-        return "an unconditional model"
+    title: ClassVar[str] = "an unconditional model"
 
     def of(self, images: Tensor | None, labels: Tensor | None) -> None:
         return None
@@ -107,6 +104,7 @@ class ClassLabels(Condition):
 
     kind: Literal["labels"] = "labels"
     classes: Width = Field(description="as many as the data's labels have")
+    needed: ClassVar[str] = "labels"
 
     @property
     def title(self) -> str:
@@ -124,10 +122,6 @@ class ClassLabels(Condition):
         if labels is None:
             return (uniform_of(ids, seed, Stream.SAMPLE_LABELS) * self.classes).long()
         return known_labels(labels, self.classes, self.title)
-
-    def check(self, condition: Tensor | None) -> None:
-        if condition is None:
-            raise UserError(f"{self.title} needs labels")
 
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         return partial(net, class_labels=condition)
@@ -182,6 +176,7 @@ class LowResolution(Condition):
         exclude_if=lambda residual: not residual,  # what was recorded before there was a choice stays as it is
         description="the network is trained on the difference between the image and its enlarged low-resolution form",
     )
+    needed: ClassVar[str] = "a low-resolution image"
 
     @property
     def title(self) -> str:
@@ -195,10 +190,6 @@ class LowResolution(Condition):
         from unequal.diffusion.super_resolution import blurred  # needed by super-resolution alone
 
         return None if images is None else blurred(images, self.super_resolution_factor)
-
-    def check(self, condition: Tensor | None) -> None:
-        if condition is None:
-            raise UserError(f"{self.title} needs a low-resolution image")
 
     def center(self, condition: Tensor | None) -> Tensor | None:
         return condition if self.residual else None
@@ -226,6 +217,8 @@ class LabelledLowResolution(LowResolution):
 
     kind: Literal["labelled_low_resolution"] = "labelled_low_resolution"  # type: ignore[assignment]
     classes: Width = Field(description="as many as the data's labels have")
+    needed: ClassVar[str] = "a low-resolution image and its label"
+    takes_labels_of_images: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -234,10 +227,6 @@ class LabelledLowResolution(LowResolution):
     @property
     def embedded_classes(self) -> int:
         return self.classes
-
-    @property
-    def takes_labels_of_images(self) -> bool:
-        return True
 
     def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
         enlarged = super().of(images, None)
@@ -249,10 +238,6 @@ class LabelledLowResolution(LowResolution):
     def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
         """Condition of images and of their labels. Raises UserError for other classes."""
         return self.of(images, None if labels is None else known_labels(labels, self.classes, self.title))
-
-    def check(self, condition: Tensor | None) -> None:
-        if condition is None:
-            raise UserError(f"{self.title} needs a low-resolution image and its label")
 
     def center(self, condition: Tensor | None) -> Tensor | None:
         return None if condition is None else super().center(condition[:, :-1])

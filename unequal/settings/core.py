@@ -52,14 +52,13 @@ def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
             )
     for name, role in roles.items():
         check_role(name, role, recipes)
-        check_continuing(name, role, recipes[name])
         if (recipes[name].prediction == "mixed") != role.mixed:
             mixed = ", ".join(other for other in roles if roles[other].mixed) or "none of these recipes"
             raise ValueError(f"recipes.{name}.prediction: '{recipes[name].prediction}'; 'mixed' is for {mixed} alone")
 
 
 def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
-    """Raise ValueError where a recipe's sampler or prediction does not fit its role."""
+    """Raise ValueError where a recipe's sampler, prediction or start does not fit its role."""
     recipe = recipes[name]
     if role.ranged == recipe.sampler.for_all:
         allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
@@ -76,16 +75,8 @@ def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
             f"recipes.{name}.prediction: '{recipe.prediction}'; it trains the base on, "
             f"whose prediction is '{recipes['base'].prediction}'"
         )
-
-
-def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
-    """Raise ValueError where a recipe goes on from what its role does not have."""
     if role.start == "fresh" and "warm_start" in recipe.model_fields_set:
         raise ValueError(f"recipes.{name}.warm_start: has no meaning for a recipe that starts from fresh weights")
-    if role.start == "fresh" and recipe.gradients is not None:
-        raise ValueError(
-            f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights show nothing"
-        )
     if role.pruned and recipe.warm_start.needs_state:
         raise ValueError(
             f"recipes.{name}.warm_start: {recipe.warm_start}; it trains pruned networks too, which have only their "

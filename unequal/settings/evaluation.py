@@ -1,7 +1,7 @@
 """How models are measured: `profile`, the loss of every timestep, and `slots` by it; `sampling`, and scores by FID."""
 
 from itertools import pairwise
-from typing import Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -13,6 +13,15 @@ from unequal.settings.values import BatchSize, Budget, DrawCount, Outside, Seed,
 Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]
 #: Spacings by the base's measured losses.
 BY_PROFILE = ("profile", "rescaled_profile")
+#: Precision of networks that are only asked; `fp32` is left out of records.
+AnswerPrecision = Annotated[
+    Literal["auto", "fp32", "bf16"],
+    Field(
+        exclude_if=lambda precision: precision == "fp32",
+        description="of the networks' layers; bf16 is faster on GPUs and changes figures a little; auto: bf16 on a GPU "
+        "that has it, else fp32",
+    ),
+]
 #: Extractors that are trained on the data set itself.
 TRAINED_HERE = ("classifier", "rotations")
 
@@ -35,13 +44,7 @@ class Profile(Strict):
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone; or "
         "of all, estimated from samples"
     )
-
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        default="fp32",
-        exclude_if=lambda precision: precision == "fp32",
-        description="of the networks' layers; bf16 is faster on GPUs and changes figures a little; auto: bf16 on a GPU "
-        "that has it, else fp32",
-    )
+    precision: AnswerPrecision = "fp32"
 
     def calls(self, timesteps: int) -> int:
         """Calls of a network for the profile of a split."""
@@ -98,22 +101,12 @@ class Extractor(Strict):
     lr: PositiveFloat
 
     @model_validator(mode="after")
-    def inception_has_2048_features(self) -> Self:
-        """The pool features of Inception v3 come in four sizes; FID takes the last."""
-        if self.kind == "inception" and self.features != 2048:
+    def each_kind_has_what_it_needs(self) -> Self:
+        """Large networks come from files, of which Inception's alone is downloaded; small ones train for a step."""
+        if self.kind == "inception" and self.features != 2048:  # of four sizes of pool features FID takes the last
             raise ValueError(f"features: {self.features}; inception has 2048")
-        return self
-
-    @model_validator(mode="after")
-    def dinov2_lies_in_a_folder(self) -> Self:
-        """Nothing downloads it."""
         if self.kind == "dinov2" and self.weights is None:
             raise ValueError("weights: null; dinov2 needs a folder with config.json and model.safetensors")
-        return self
-
-    @model_validator(mode="after")
-    def a_small_network_is_trained_here(self) -> Self:
-        """For a step at least, and not read from a file."""
         if self.kind in TRAINED_HERE and self.batch_size > self.images:
             raise ValueError(f"batch_size: {self.batch_size}; the {self.kind} network sees {self.images} images in all")
         if self.kind in TRAINED_HERE and self.weights is not None:
@@ -155,12 +148,7 @@ class Sampling(Strict):
         description="of a model of network.condition.kind dropped_labels; null: none",
     )
     batch_size: BatchSize
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        default="fp32",
-        exclude_if=lambda precision: precision == "fp32",
-        description="of the networks' layers; bf16 is faster on GPUs and changes figures a little; auto: bf16 on a GPU "
-        "that has it, else fp32",
-    )
+    precision: AnswerPrecision = "fp32"
 
     @property
     def predictions(self) -> int:
@@ -172,32 +160,17 @@ class Sampling(Strict):
         return self.predictions * -(-images // self.batch_size)
 
     @model_validator(mode="after")
-    def listed_steps_fall(self) -> Self:
-        """Each step leads to a less noisy one."""
+    def choices_fit(self) -> Self:
+        """Listed steps fall, a number of steps is spread, and DDIM alone adds noise, a learned one at eta 1."""
         listed = self.steps if isinstance(self.steps, tuple) else (1, 0)
         if not listed or any(after >= before for before, after in pairwise(listed)):
             raise ValueError(f"steps: {list(listed)} must fall strictly, and hold one timestep at least")
-        return self
-
-    @model_validator(mode="after")
-    def a_number_of_steps_is_spread(self) -> Self:
-        """Listed timesteps are where they are."""
         if isinstance(self.steps, int) and self.spacing is None:
             raise ValueError(f"spacing: needed by a number of steps; allowed: {', '.join(get_args(Spacing))}")
         if isinstance(self.steps, tuple) and self.spacing is not None:
             raise ValueError(f"spacing: '{self.spacing}' has no meaning for listed steps; allowed: null")
-        return self
-
-    @model_validator(mode="after")
-    def only_ddim_adds_noise(self) -> Self:
-        """The others follow the path without."""
         if self.solver != "ddim" and self.eta:
             raise ValueError(f"eta: {self.eta:g} adds noise, which solver '{self.solver}' does not; allowed: 0.0")
-        return self
-
-    @model_validator(mode="after")
-    def learned_variance_has_its_noise(self) -> Self:
-        """A learned variance is that of a whole step of DDPM."""
         if self.variance == "learned" and self.eta != 1:
             raise ValueError(f"variance: 'learned' is that of eta 1, not of eta {self.eta:g}")
         return self
@@ -223,17 +196,12 @@ class Evaluation(Strict):
         return self.samples * len(self.seeds)
 
     @model_validator(mode="after")
-    def subset_fits(self) -> Self:
-        """KID draws its subsets without replacement."""
+    def samples_suffice(self) -> Self:
+        """KID draws its subsets without replacement, and a ball's radius is the distance to another sample."""
         if self.kid_subset > self.samples:
             raise ValueError(f"kid_subset: {self.kid_subset} exceeds samples {self.samples}")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: {list(self.seeds)} names a seed twice")
-        return self
-
-    @model_validator(mode="after")
-    def neighbours_are_there(self) -> Self:
-        """A ball's radius is the distance to another sample."""
         if self.neighbourhood >= self.samples:
             raise ValueError(f"neighbourhood: {self.neighbourhood} neighbours among {self.samples} samples")
         return self

@@ -1,5 +1,6 @@
 """`groups`, `plans` and `merging`: timesteps in groups, with an expert for each, trained, pruned and merged."""
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -16,12 +17,77 @@ from unequal.timesteps.groups import (
     BY_EXCESS,
     Grouping,
     TimestepGroup,
-    check_groups,
     interleaved_groups,
     limited,
     timestep_groups,
 )
 from unequal.timesteps.partition import TimestepRange
+
+
+class PlannedGroups(Strict):
+    """The groups of a plan, which may go by measured losses."""
+
+    kind: str
+
+    @property
+    def needs_excess(self) -> bool:
+        """True where the base's excess over the optimal-denoiser loss has to be known."""
+        return self.kind in BY_EXCESS
+
+    @abstractmethod
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where they cannot be made."""
+
+    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
+        """The groups; where they go by measured losses, as if those were equal everywhere."""
+        return self.made(schedule, np.ones(schedule.timesteps) if self.needs_excess else None)
+
+    def least_limit(self, schedule: NoiseSchedule) -> float:
+        """The lowest limit of all, as a share of the base's FLOPs; measured losses do not change it."""
+        return min(group.limit_ratio for group in self.foreseen(schedule))
+
+
+class OneGroup(PlannedGroups):
+    """All timesteps as one group."""
+
+    kind: Literal["whole"]
+    ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
+
+
+class InterleavedGroups(PlannedGroups):
+    """Timesteps t ≡ i (mod N): as many models as other groupings have, none of them for timesteps of its own kind."""
+
+    kind: Literal["interleaved"]
+    count: int = Field(ge=2, description="N")
+    ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        return interleaved_groups(schedule.timesteps, self.count, self.ratio)
+
+
+class TwoGroups(PlannedGroups):
+    """Two groups with a boundary between them, in λ, which is the same for every schedule and shift."""
+
+    kind: Literal["boundary"]
+    log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
+    ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
+
+
+class SeveralGroups(PlannedGroups):
+    """Several groups, each with a limit of FLOPs, as in the section `groups`."""
+
+    kind: Grouping
+    count: PositiveInt = Field(description="N")
+    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
 
 
 class Groups(Strict):
@@ -38,7 +104,12 @@ class Groups(Strict):
     @property
     def needs_excess(self) -> bool:
         """True where the base's excess over the optimal-denoiser loss has to be known."""
-        return self.kind in BY_EXCESS
+        return self.planned.needs_excess
+
+    @property
+    def planned(self) -> SeveralGroups:
+        """The same groups, as in a plan."""
+        return SeveralGroups(kind=self.kind, count=len(self.ids), min_ratio=self.min_ratio)
 
     @model_validator(mode="after")
     def ids_count_up(self) -> Self:
@@ -46,65 +117,6 @@ class Groups(Strict):
         if self.ids != tuple(range(len(self.ids))):
             raise ValueError(f"ids: {list(self.ids)} must count 0, 1, 2 … without a gap")
         return self
-
-
-class PlannedGroups(Strict):
-    """The groups of a plan, which may go by measured losses."""
-
-    kind: str
-
-    @property
-    def needs_excess(self) -> bool:
-        """True where the base's excess over the optimal-denoiser loss has to be known."""
-        return self.kind in BY_EXCESS
-
-
-class OneGroup(PlannedGroups):
-    """All timesteps as one group."""
-
-    kind: Literal["whole"]
-    ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The group."""
-        return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
-
-
-class InterleavedGroups(PlannedGroups):
-    """Timesteps t ≡ i (mod N): as many models as other groupings have, none of them for timesteps of its own kind."""
-
-    kind: Literal["interleaved"]
-    count: int = Field(ge=2, description="N")
-    ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where there are too many."""
-        return interleaved_groups(schedule.timesteps, self.count, self.ratio)
-
-
-class TwoGroups(PlannedGroups):
-    """Two groups with a boundary between them, in λ, which is the same for every schedule and shift."""
-
-    kind: Literal["boundary"]
-    log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
-    ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where one would have no timestep."""
-        return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
-
-
-class SeveralGroups(PlannedGroups):
-    """Several groups, each with a limit of FLOPs, as in the section `groups`."""
-
-    kind: Grouping
-    count: PositiveInt = Field(description="N")
-    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where they cannot be made."""
-        check_groups(schedule, self.count, self.min_ratio)
-        return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
 
 
 class Equal(Strict):
@@ -164,11 +176,7 @@ class Plan(Strict):
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         if self.from_images is not None and self.start == "scratch":
             raise ValueError(f"from_images: {self.from_images} is for start 'base'; allowed: null")
-        return self
-
-    @model_validator(mode="after")
-    def budgets_can_be_settled(self) -> Self:
-        """Budgets that are settled on the way need held-out images, and a rate that does not fall yet."""
+        # Budgets that are settled on the way need held-out images, and a rate that does not fall yet.
         if not isinstance(self.allocation, ByGain):
             return self
         if self.holdout_images is None:
@@ -201,20 +209,12 @@ class Plan(Strict):
             raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
         if self.from_images is not None and self.from_images not in base.snapshots:
             raise UserError(f"from_images: {self.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
-        least = min(self.least_budgets(self.foreseen(schedule)))
+        least = min(self.least_budgets(self.groups.foreseen(schedule)))
         for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
             if least < needed:
                 raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
-        for group in [] if self.groups.needs_excess else self.foreseen(schedule):
+        for group in [] if self.groups.needs_excess else self.groups.foreseen(schedule):
             recipe.sampler.inside(group.range, schedule)
-
-    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
-        """The groups; where they go by measured losses, as if those were equal everywhere."""
-        return self.groups.made(schedule, np.ones(schedule.timesteps) if self.groups.needs_excess else None)
-
-    def least_limit(self, schedule: NoiseSchedule) -> float:
-        """The lowest limit of its models, as a share of the base's FLOPs."""
-        return min(group.limit_ratio for group in self.foreseen(schedule))
 
     def shares(self, groups: list[TimestepGroup]) -> list[float]:
         """The share of the images that each group has before any is given out by gain."""

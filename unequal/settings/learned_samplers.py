@@ -1,6 +1,6 @@
 """Samplers whose density is learned while a network trains."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -9,20 +9,16 @@ from unequal.settings.loss_weights import BINS
 from unequal.settings.sampler_base import BaseMeasurements, Sampler, Spread
 from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.information import InfoNoiseSampler
+from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import equal_log_snr
-from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    EasyToHardSampler,
-    LossSecondMomentSampler,
-    TimestepSampler,
-    of_length,
-)
+from unequal.timesteps.samplers import TimestepSampler, of_length
 
 
 class EasyToHard(Sampler):
     """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
 
     density: Literal["easy_to_hard"]
+    in_images: ClassVar[tuple[str, ...]] = ("patience_images",)
     draw: Spread = "independent"
     unbiased: Literal[False] = False
     normalised: Literal[False] = False
@@ -35,9 +31,6 @@ class EasyToHard(Sampler):
                 f"sampler.patience_images: the hardest cluster would be opened after {opened} images at the earliest, "
                 f"beyond the training of {images}"
             )
-
-    def shortened(self, share: float) -> Self:
-        return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
 
     def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         clusters = equal_log_snr(schedule, self.clusters, "clusters")
@@ -127,6 +120,7 @@ class InfoNoise(Sampler):
     """InfoNoise (2602.18647): p·w by how much a timestep says about an image, from the losses of the training."""
 
     density: Literal["info_noise"]
+    in_images: ClassVar[tuple[str, ...]] = ("warmup_images",)
     draw: Spread = "independent"
     unbiased: Literal[False] = False
     normalised: Literal[False] = False
@@ -163,9 +157,6 @@ class InfoNoise(Sampler):
                 f"sampler.density: '{self.density}' divides the loss by its weight, which is learned here, or of three "
                 "heads; allowed: one head, and a weight by a formula or none"
             )
-
-    def shortened(self, share: float) -> Self:
-        return self.model_copy(update={"warmup_images": max(1, round(share * self.warmup_images))})
 
     def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         return InfoNoiseSampler(

@@ -16,7 +16,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
 from unequal.settings.values import DrawCount
 from unequal.timesteps.densities import Above, Between
-from unequal.timesteps.partition import GradientClusterMetric, clusters_by_any
+from unequal.timesteps.partition import ClusterMetric, clusters_by
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.
@@ -103,23 +103,8 @@ class FormulaWeight(LossWeight):
         return loss_weights(self.kind, prediction, snr, **keywords(self, WEIGHTS[self.kind]))
 
 
-class RunningMean(LossWeight):
-    """Each loss over the running mean of losses at such timesteps."""
-
-    kind: Literal["running_mean"]
-    half_life_images: PositiveInt = Field(description="images after which a loss counts half")
-    bins: DrawCount = Field(default=BINS, description="ranges of timesteps, equal in log-SNR, that have a mean")
-
-    def check(self, sampler: str, three_heads: bool) -> None:
-        if three_heads:
-            raise ValueError(
-                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
-                "divides each head's loss by its running mean"
-            )
-
-
-class Uncertain(LossWeight):
-    """The loss over an uncertainty that is learned with the network."""
+class Learned(LossWeight):
+    """A weight by the losses of one head, as they come."""
 
     def check(self, sampler: str, three_heads: bool) -> None:
         if three_heads:
@@ -127,6 +112,21 @@ class Uncertain(LossWeight):
                 f"loss_weight.kind: '{self.kind}' is for one head; allowed for three: mixing.train 'balanced', "
                 "which divides each head's loss by its running mean"
             )
+
+
+class RunningMean(Learned):
+    """Each loss over the running mean of losses at such timesteps."""
+
+    kind: Literal["running_mean"]
+    half_life_images: PositiveInt = Field(description="images after which a loss counts half")
+    bins: DrawCount = Field(default=BINS, description="ranges of timesteps, equal in log-SNR, that have a mean")
+
+
+class Uncertain(Learned):
+    """The loss over an uncertainty that is learned with the network."""
+
+    def check(self, sampler: str, three_heads: bool) -> None:
+        super().check(sampler, three_heads)
         if sampler == "loss_second_moment":
             raise ValueError(
                 f"loss_weight.kind: '{self.kind}' takes the size of losses away, from which sampler.density "
@@ -145,13 +145,10 @@ class LearnedClusterUncertainty(Uncertain):
 
     kind: Literal["cluster_uncertainty"]
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    cluster_by: GradientClusterMetric = Field(
-        default="log_snr", description="what timesteps of a cluster have in common"
-    )
+    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
     def check_schedule(self, schedule: NoiseSchedule) -> None:
-        if self.cluster_by != "gradients":  # of which nothing is known before they are measured
-            clusters_by_any(self.cluster_by, schedule, self.clusters)
+        clusters_by(self.cluster_by, schedule, self.clusters)
 
 
 KINDS: tuple[type[LossWeight], ...] = (

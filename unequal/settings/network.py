@@ -73,16 +73,11 @@ class UNet2D(Network):
     dropout: float = Field(ge=0, lt=1)
 
     @model_validator(mode="after")
-    def flags_have_their_file(self) -> Self:
-        """A .pt file needs them, and nothing else has any."""
+    def choices_fit(self) -> Self:
+        """A .pt file needs flags, and nothing else has any; GroupNorm must divide the channels."""
         if (self.openai is not None) != str(self.pretrained).endswith(".pt"):
             has = "needed by" if self.openai is None else "have no meaning for"
             raise ValueError(f"openai: flags {has} pretrained '{self.pretrained}'; a .pt file has them, nothing else")
-        return self
-
-    @model_validator(mode="after")
-    def channels_can_be_grouped(self) -> Self:
-        """GroupNorm must divide the channels."""
         for channels in self.block_out_channels:
             if channels % self.norm_num_groups:
                 raise ValueError(
@@ -139,16 +134,11 @@ class DiT(Network):
     patch: Width = Field(description="pixels of a patch, a side; one patch is one token")
 
     @model_validator(mode="after")
-    def a_file_names_its_code(self) -> Self:
-        """A .pt file looks the same from both."""
+    def choices_fit(self) -> Self:
+        """A .pt file of DiT looks like one of SiT; heads, and sines and cosines of positions, divide the width."""
         if (self.trained_by is not None) != str(self.pretrained).endswith(".pt"):
             has = "needed by" if self.trained_by is None else "has no meaning for"
             raise ValueError(f"trained_by: {has} pretrained '{self.pretrained}'; a .pt file has it, nothing else")
-        return self
-
-    @model_validator(mode="after")
-    def width_can_be_divided(self) -> Self:
-        """Into heads, and into the sines and cosines of a position."""
         if self.width % self.heads:
             raise ValueError(f"heads: {self.heads} do not divide the width {self.width}")
         if self.width % POSITIONS:

@@ -4,7 +4,7 @@ The gate stage `check_params` and the tools read the whole. A stage reads its ow
 elsewhere does not make its results stale.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,126 +17,14 @@ from unequal.settings.pruning import Pruning
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
 from unequal.settings.values import LARGEST_SEED, Name, Replicas
-from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
-
-
-class Profiled(Core):
-    """Losses of models and of sets of experts are measured at every timestep."""
-
-    profile: Profile
-    profiled_models: Annotated[
-        tuple[Name, ...],
-        Field(description="models and sets of experts that are profiled, each an instance; the base among them"),
-    ]
-
-    @property
-    def profiled_images(self) -> int:
-        """Draws per timestep, of training and of held-out images."""
-        return self.profile.images
-
-    @property
-    def has_floor(self) -> bool:
-        """True where the optimal-denoiser loss is profiled too."""
-        return self.profile.floor != "none"
-
-    @model_validator(mode="after")
-    def profiled_models_are_trained(self) -> Self:
-        """Profiled models are trained."""
-        check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
-        return self
-
-    @model_validator(mode="after")
-    def floor_is_known(self) -> Self:
-        """The best denoiser is known in closed form where a network sees x_t alone."""
-        condition = self.network.condition
-        if not isinstance(condition, Unconditional) and self.has_floor:
-            raise ValueError(
-                f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
-                f"allowed for {condition.title}: none"
-            )
-        return self
-
-
-class Slotted(Profiled):
-    """Timesteps are cut into slots of equal loss."""
-
-    slots: Slots
-
-    @model_validator(mode="after")
-    def slots_can_be_made(self) -> Self:
-        """At most one slot a timestep, and an excess only over the optimal-denoiser loss."""
-        count, timesteps = self.slots.count, self.schedule.timesteps
-        if count > timesteps:
-            raise ValueError(f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
-        if self.slots.loss == "excess" and not self.has_floor:
-            raise ValueError(
-                "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
-            )
-        return self
-
-
-class Grouped(Profiled):
-    """Groups of timesteps have experts of their own, as they are and pruned."""
-
-    groups: Groups
-    pruning: Annotated[
-        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
-    ]
-
-    @property
-    def pruning_limits(self) -> dict[str, float]:
-        """Limit of the group with the smallest model."""
-        chosen = self.groups
-        return {"groups.min_ratio": least_limit(chosen.kind, self.schedule.tables(), len(chosen.ids), chosen.min_ratio)}
-
-    @model_validator(mode="after")
-    def prunings_are_there(self) -> Self:
-        """The experts' stage finds its own way of pruning."""
-        if "expert" not in self.pruning:
-            raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
-        return self
-
-    @model_validator(mode="after")
-    def timesteps_can_be_grouped(self) -> Self:
-        """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
-        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
-        try:
-            schedule = self.schedule.tables()
-            check_groups(schedule, count, min_ratio)
-            if not self.groups.needs_excess:
-                timestep_groups(kind, schedule, count, min_ratio)
-        except UserError as error:
-            raise ValueError(f"groups: {error}") from None
-        if self.groups.needs_excess and not self.has_floor:
-            raise ValueError(
-                "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def experts_can_be_drawn_for(self) -> Self:
-        """Inside every group, where groups are known before the base has been trained."""
-        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
-        schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
-        if recipe is None or self.groups.needs_excess:
-            return self
-        for group in timestep_groups(kind, schedule, count, min_ratio):
-            try:
-                recipe.sampler.inside(group.range, schedule)
-            except UserError as error:
-                raise ValueError(f"recipes.expert.{error}") from None
-        return self
 
 
 class Sampled(Core):
     """Models make pictures."""
 
     sampling: Sampling
-
-    @property
-    def spaced_by_profile(self) -> bool:
-        """True where the base's losses are known when models are sampled."""
-        return False
+    #: Whether the base's losses are known when models are sampled.
+    spaced_by_profile: ClassVar[bool] = False
 
     @property
     def samples_three_heads(self) -> bool:
@@ -234,52 +122,138 @@ class Raced(Scored):
 
     @model_validator(mode="after")
     def race_can_be_run(self) -> Self:
-        """The race fits the other sections."""
         if self.race is not None:
             self.race.check_within(self.training, self.schedule.tables(), self.network.pretrained)
         return self
 
 
-class Compared(Raced):
-    """Variants are scored from the same noise: single models, and sets of experts."""
+#: Models that stages of the pipeline make under names of their own, and beginnings of such names.
+TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert", "merged"), ("slot_", "experts_", "group_")
+EXPERTS = ("experts_unpruned", "experts_pruned")
+#: The unpruned experts as one model.
+MERGED = "merged"
+
+
+class ExpertParams(Raced):
+    """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
 
     variants: Annotated[
         tuple[Name, ...],
         Field(description="models and sets of experts that are scored, each an instance; the base among them"),
     ]
-
-    @property
-    def samples_three_heads(self) -> bool:
-        """A recipe's model has its name."""
-        return any(name in self.roles and self.roles[name].mixed for name in self.variants)
-
-    @model_validator(mode="after")
-    def variants_are_trained(self) -> Self:
-        """Scored models are trained."""
-        check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
-        return self
-
-
-#: Models that stages of the pipeline make under names of their own, and beginnings of such names.
-TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert", "merged"), ("slot_", "experts_", "group_")
-
-
-class Continued(Core):
-    """Further recipes are held against the base at equal compute."""
-
+    profile: Profile
+    profiled_models: Annotated[
+        tuple[Name, ...],
+        Field(description="models and sets of experts that are profiled, each an instance; the base among them"),
+    ]
+    groups: Groups
+    pruning: Annotated[
+        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
+    ]
+    slots: Slots
     finetune_recipes: Annotated[
         tuple[Name, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
     ]
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Recipes for finetuning, and the others."""
         return super().roles | dict.fromkeys(self.finetune_recipes, CONTINUED)
 
     @property
     def trained_models(self) -> tuple[str, ...]:
         """A further recipe's model has its name."""
         return (*super().trained_models, *self.finetune_recipes)
+
+    @property
+    def expert_sets(self) -> tuple[str, ...]:
+        """The experts of all groups, with and without pruning."""
+        return EXPERTS
+
+    @property
+    def samples_three_heads(self) -> bool:
+        """A recipe's model has its name."""
+        return any(name in self.roles and self.roles[name].mixed for name in self.variants)
+
+    @property
+    def profiled_images(self) -> int:
+        """Draws per timestep, of training and of held-out images."""
+        return self.profile.images
+
+    @property
+    def has_floor(self) -> bool:
+        """True where the optimal-denoiser loss is profiled too."""
+        return self.profile.floor != "none"
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """Limit of the group with the smallest model."""
+        return {"groups.min_ratio": self.groups.planned.least_limit(self.schedule.tables())}
+
+    @model_validator(mode="after")
+    def variants_are_trained(self) -> Self:
+        check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
+        return self
+
+    @model_validator(mode="after")
+    def profiled_models_are_trained(self) -> Self:
+        check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
+        return self
+
+    @model_validator(mode="after")
+    def floor_is_known(self) -> Self:
+        """The best denoiser is known in closed form where a network sees x_t alone."""
+        condition = self.network.condition
+        if not isinstance(condition, Unconditional) and self.has_floor:
+            raise ValueError(
+                f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
+                f"allowed for {condition.title}: none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def prunings_are_there(self) -> Self:
+        """The experts' stage finds its own way of pruning."""
+        if "expert" not in self.pruning:
+            raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
+        return self
+
+    @model_validator(mode="after")
+    def timesteps_can_be_grouped(self) -> Self:
+        """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
+        try:
+            self.groups.planned.foreseen(self.schedule.tables())
+        except UserError as error:
+            raise ValueError(f"groups: {error}") from None
+        if self.groups.needs_excess and not self.has_floor:
+            raise ValueError(
+                "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def experts_can_be_drawn_for(self) -> Self:
+        """Inside every group, where groups are known before the base has been trained."""
+        schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
+        if recipe is None or self.groups.needs_excess:
+            return self
+        for group in self.groups.planned.made(schedule):
+            try:
+                recipe.sampler.inside(group.range, schedule)
+            except UserError as error:
+                raise ValueError(f"recipes.expert.{error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def slots_can_be_made(self) -> Self:
+        """At most one slot a timestep, and an excess only over the optimal-denoiser loss."""
+        count, timesteps = self.slots.count, self.schedule.timesteps
+        if count > timesteps:
+            raise ValueError(f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
+        if self.slots.loss == "excess" and not self.has_floor:
+            raise ValueError(
+                "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
+        return self
 
     @field_validator("finetune_recipes")
     @classmethod
@@ -293,24 +267,15 @@ class Continued(Core):
         return names
 
 
-EXPERTS = ("experts_unpruned", "experts_pruned")
-#: The unpruned experts as one model.
-MERGED = "merged"
-
-
-class ExpertParams(Continued, Slotted, Grouped, Compared):
-    """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
-
-
 class Params(ExpertParams):
     """params.yaml of the pipeline: every section."""
 
     replicas: Replicas
     merging: Merging
+    spaced_by_profile: ClassVar[bool] = True  # the base is profiled before anything is sampled
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Recipes of single stages, and the further ones."""
         own = {"base": FRESH, "slot": INSIDE_A_RANGE, "mixed": THREE_HEADS, "expert": PRUNED}
         return own | super().roles
 
@@ -319,16 +284,6 @@ class Params(ExpertParams):
         """Models by the names of their folders."""
         slots = (f"slot_{slot}" for slot in self.slots.finetune)
         return ("base", "mixed", *self.finetune_recipes, *slots, MERGED)
-
-    @property
-    def expert_sets(self) -> tuple[str, ...]:
-        """The experts of all groups, with and without pruning."""
-        return EXPERTS
-
-    @property
-    def spaced_by_profile(self) -> bool:
-        """The base is profiled before anything is sampled."""
-        return True
 
     @model_validator(mode="after")
     def replicas_have_seeds(self) -> Self:

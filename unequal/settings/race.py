@@ -173,15 +173,10 @@ class Race(Strict):
                 raise ValueError(f"race.arms.{name}.experts: {error}") from None
 
     @model_validator(mode="after")
-    def control_is_an_arm(self) -> Self:
-        """The control is trained too."""
+    def seeds_and_control_fit(self) -> Self:
+        """The control is trained too, no block is trained twice, and whole trainings show their scatter."""
         if self.control not in self.arms:
             raise ValueError(f"control: '{self.control}' is no variant; there is: {', '.join(self.arms)}")
-        return self
-
-    @model_validator(mode="after")
-    def seeds_differ(self) -> Self:
-        """No block is trained twice, and whole trainings show their scatter."""
         whole = (*self.whole.seeds, *(self.finals.seeds if self.finals else ()))
         seeds = (*(self.short.seeds if self.short else ()), *whole, *self.confirm.seeds, *self.confirm.further)
         if twice := [seed for seed in dict.fromkeys(seeds) if seeds.count(seed) > 1]:
@@ -229,8 +224,8 @@ class Race(Strict):
             raise ValueError(
                 f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, since variants see equally many"
             )
-        if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
-            raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")
+        if recipe.prediction == "mixed" or not recipe.sampler.for_all:
+            raise ValueError(f"arms.{name}: allowed: one head, all timesteps")
         if draws_from_slots(recipe):
             if name == self.control or self.slots is None:
                 raise ValueError(

@@ -7,12 +7,12 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty
+from unequal.settings.loss_weights import BINS, AnyLossWeight
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import Budget, DrawCount
-from unequal.timesteps.partition import FOLDS, Affinity, GradientClusterMetric, Partition, clusters_by_any
+from unequal.timesteps.partition import ClusterMetric, Partition, clusters_by
 
 #: Placeholder of SGD for AdamW's coefficient of the second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
@@ -111,35 +111,16 @@ class Conflicts(Strict):
 
     kind: Literal["pcgrad", "nash"] = Field(description="2001.06782; or 2202.01017, a step of which is of length √K")
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    cluster_by: GradientClusterMetric = Field(
-        default="log_snr", description="what timesteps of a cluster have in common"
-    )
+    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
     @property
     def gradients(self) -> int:
         """Vectors of all parameters that it holds: one a cluster, what is left of one of them, and their sum."""
         return self.clusters + 2
 
-    def clusters_of(self, schedule: NoiseSchedule, affinity: Affinity | None = None) -> Partition:
-        """The clusters, by what was measured of gradients where they go by those. Raises UserError."""
-        return clusters_by_any(self.cluster_by, schedule, self.clusters, affinity)
-
-
-class MeasuredGradients(Strict):
-    """Before the first step, of the model that is trained on: how gradients of timesteps point, for clusters of them.
-
-    All that goes through the network for it counts in the recipe's budget.
-    """
-
-    cells: int = Field(
-        default=20, ge=2, le=1000, description="of timesteps, equal in log-SNR, each with a mean gradient"
-    )
-    images: int = Field(default=400, ge=FOLDS, le=10**6, multiple_of=FOLDS, description="behind each of those")
-
-    @property
-    def cost(self) -> int:
-        """Images that are measured, with those that are asked alone."""
-        return self.cells * (self.images + FOLDS)
+    def clusters_of(self, schedule: NoiseSchedule) -> Partition:
+        """The clusters. Raises UserError where the timesteps are fewer."""
+        return clusters_by(self.cluster_by, schedule, self.clusters)
 
 
 class WarmStart(Strict):
@@ -173,11 +154,6 @@ class Recipe(Strict):
         exclude_if=lambda surgery: surgery is None,  # what was recorded before there was one stays as it is
         description="gradient surgery between timesteps; null: none",
     )
-    gradients: MeasuredGradients | None = Field(
-        default=None,
-        exclude_if=lambda measured: measured is None,
-        description="measured for clusters by gradients; null: there are none",
-    )
     average: Average | None = Field(
         default=None,
         exclude_if=lambda average: average is None,
@@ -202,67 +178,26 @@ class Recipe(Strict):
             return self
         return self.model_copy(update={"images": self.pruned_images, "pruned_images": None})
 
-    def clusters_by_gradients(self) -> dict[str, int]:
-        """The number of clusters of each choice that goes by gradients, by its key."""
-        clustered = {"conflicts": self.conflicts, "loss_weight": self.loss_weight}
-        return {
-            name: one.clusters
-            for name, one in clustered.items()
-            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.cluster_by == "gradients"
-        }
-
     def check_schedule(self, schedule: NoiseSchedule) -> None:
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
         self.loss_weight.check_schedule(schedule)
-        if self.conflicts is not None and self.conflicts.cluster_by != "gradients":
+        if self.conflicts is not None:
             self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
-    def gradients_are_measured_for_something(self) -> Self:
-        """Clusters by gradients need these measured, and nothing else does."""
-        by_gradients = self.clusters_by_gradients()
-        if self.gradients is None:
-            if by_gradients:
-                raise ValueError(f"{min(by_gradients)}.cluster_by: 'gradients' needs the key gradients, {{}} at least")
-            return self
-        if not by_gradients:
-            raise ValueError(
-                "gradients: has no meaning where nothing goes by them; allowed with conflicts.cluster_by or "
-                "loss_weight.cluster_by 'gradients'"
-            )
-        if (most := max(by_gradients.values())) > self.gradients.cells:
-            raise ValueError(f"gradients.cells: {self.gradients.cells} for {most} clusters; at least as many")
-        if self.gradients.cost >= self.images:
-            raise ValueError(f"gradients: {self.gradients.cost} images are measured of a budget of {self.images}")
-        return self
-
-    @model_validator(mode="after")
-    def pruned_experts_see_no_fewer_images(self) -> Self:
-        """Warm-up and batches that fit into the budget of an unpruned expert fit into theirs."""
+    def choices_fit(self) -> Self:
+        """Budgets hold what is to happen within them; sampler, prediction and loss weight have a meaning together."""
+        # Warm-up and batches that fit into the budget of an unpruned expert fit into that of a pruned one.
         if self.pruned_images is not None and self.pruned_images < self.images:
             raise ValueError(f"pruned_images: {self.pruned_images} is less than images, {self.images}")
-        return self
-
-    @model_validator(mode="after")
-    def snapshots_rise(self) -> Self:
-        """The end of the training is a model anyway."""
+        # The end of the training is a model anyway.
         if any(after <= before for before, after in pairwise((*self.snapshots, self.images))):
             raise ValueError(
                 f"snapshots: {list(self.snapshots)} must rise strictly and end before the budget, {self.images} images"
             )
-        return self
-
-    @model_validator(mode="after")
-    def milestones_lie_within(self) -> Self:
-        """A milestone at or beyond the budget would change nothing."""
         if late := [images for images in self.optimizer.lr_milestones if images >= self.images]:
             raise ValueError(f"optimizer.lr_milestones: {late[0]}; allowed: below the budget, {self.images} images")
-        return self
-
-    @model_validator(mode="after")
-    def choices_fit(self) -> Self:
-        """Mixing goes with prediction `mixed` and only with it; a changing sampler fits into the training."""
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")

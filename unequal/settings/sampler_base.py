@@ -71,6 +71,8 @@ class Sampler(Strict):
     )
     #: Whether it is for a training of all timesteps.
     for_all: ClassVar[bool] = True
+    #: Keys that count images, and shrink with a training.
+    in_images: ClassVar[tuple[str, ...]] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -95,8 +97,8 @@ class Sampler(Strict):
             )
 
     def shortened(self, share: float) -> Self:
-        """Sampler of a training of a share of the images: its keys in images are scaled."""
-        return self
+        """Sampler of a training of a share of the images."""
+        return self.model_copy(update={key: max(1, round(share * getattr(self, key))) for key in self.in_images})
 
     def build(self, schedule: NoiseSchedule, base: BaseMeasurements | None = None) -> TimestepSampler:
         """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -187,6 +187,7 @@ class Curriculum(Sampler):
     """Paper 2's: from uniform to a target that favours the harder timesteps."""
 
     density: Literal["curriculum"]
+    in_images: ClassVar[tuple[str, ...]] = ("ramp_images",)
     draw: SpreadOrMirrored = "independent"
     normalised: Literal[False] = False
     target: Literal["noise_rate", "gaussian"]
@@ -201,9 +202,6 @@ class Curriculum(Sampler):
             raise ValueError(f"sampler.{min(unused)}: has no meaning for target '{self.target}'; allowed: 'gaussian'")
         if self.ramp_images > images:
             raise ValueError(f"sampler.ramp_images: {self.ramp_images} is longer than the training of {images} images")
-
-    def shortened(self, share: float) -> Self:
-        return self.model_copy(update={"ramp_images": max(1, round(share * self.ramp_images))})
 
     def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         goal = noise_rate_target(schedule)

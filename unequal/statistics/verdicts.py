@@ -59,14 +59,15 @@ def judge(
     same = holm([equivalence(one, delta) for one in estimates])
     bounds, asked = visible or [0.0] * len(estimates), needed or delta
     return [
-        finding(one, allowed(word(one, p, q), one, bound, asked), p, q)
+        Verdict(
+            word(one, p, q) if bound <= max(asked, abs(one.difference)) else NOT_TESTABLE,
+            float(np.expm1(one.difference)),
+            *interval(one),
+            p,
+            q,
+        )
         for one, p, q, bound in zip(estimates, different, same, bounds, strict=True)
     ]
-
-
-def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str:
-    """Withhold a verdict where the study can detect neither the needed effect nor a difference as large as this one."""
-    return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
 
 
 def word(estimate: Estimate, p_difference: float, p_same: float, level: float = LEVEL) -> str:
@@ -76,11 +77,6 @@ def word(estimate: Estimate, p_difference: float, p_same: float, level: float = 
     if p_difference < level:
         return BETTER if estimate.difference < 0 else WORSE
     return UNDECIDED
-
-
-def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Verdict:
-    """Combine a comparison's verdict with its figures."""
-    return Verdict(word, float(np.expm1(estimate.difference)), *interval(estimate), p_difference, p_same)
 
 
 def interval(estimate: Estimate) -> tuple[float, float]:

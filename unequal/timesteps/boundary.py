@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.partition import Partition
@@ -55,8 +53,3 @@ class Boundary:
                 f"'{schedule.name}', whose λ fall from {schedule.snr[0].log():.3f} to {schedule.snr[-1].log():.3f}"
             )
         return Partition.of_lengths([first, schedule.timesteps - first])
-
-    def masses(self, probabilities: np.ndarray, schedule: NoiseSchedule) -> tuple[float, float]:
-        """Share of the draws from p_t [T] of each expert, data end first."""
-        low, high = self.ranges(schedule).sums(probabilities).tolist()
-        return low, high

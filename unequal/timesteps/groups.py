@@ -128,12 +128,6 @@ def excess_groups(excess: Tensor | np.ndarray | None, limits: list[float]) -> li
     return limited(partition, [limits[rank] for rank in ranks.tolist()])
 
 
-def least_limit(kind: Grouping, schedule: NoiseSchedule, groups: int, min_ratio: float) -> float:
-    """The lowest limit of all groups, which measured losses do not change. Raises UserError as `timestep_groups`."""
-    even = np.ones(schedule.timesteps) if kind in BY_EXCESS else None
-    return min(group.limit_ratio for group in timestep_groups(kind, schedule, groups, min_ratio, even))
-
-
 def limited(partition: Partition, limits: Sequence[float]) -> list[TimestepGroup]:
     """The ranges of a partition, each with its limit."""
     return [TimestepGroup(*one) for one in zip(partition, limits, strict=True)]

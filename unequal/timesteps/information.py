@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from unequal.timesteps.draws import Independent
-from unequal.timesteps.learning import BinLosses
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import INDEPENDENT, TimestepSampler, normalised, uniform
 
@@ -40,12 +39,13 @@ class InfoNoiseSampler(TimestepSampler):
     """p·w ∝ ½·L_t·|Δλ_t|·r³/(r³ + c³), the losses L_t being those of the training so far; uniform until it is warm.
 
     After every batch it is computed anew, from running means in bins and the line through them. Uniform timesteps
-    in the mix, which keep all means known, are weighted so that p·w stays what it is.
+    in the mix, which keep all means known, are weighted so that p·w stays what it is. A loss counts half after so many
+    further ones of its bin, so that what is seldom drawn is not forgotten sooner.
 
     Args:
         log_snr: λ_t of the schedule, falling, [T].
         bins: of the timesteps, in which losses are averaged.
-        half_life: further losses of its bin after which a loss counts half.
+        half_life: of a loss, in losses of its bin.
         warmup_images: images trained on with uniform timesteps at first.
         uniform_share: of uniform timesteps in the mix, in [0, 1).
         onset: c; None: by the losses, see `onset`.
@@ -65,8 +65,9 @@ class InfoNoiseSampler(TimestepSampler):
         draw: Independent = INDEPENDENT,
     ) -> None:
         super().__init__(uniform(len(log_snr)), draw=draw)
-        self.log_snr, self.means, self.warmup_images = log_snr, BinLosses(bins, half_life), warmup_images
+        self.log_snr, self.bins, self.half_life, self.warmup_images = log_snr, bins, half_life, warmup_images
         self.uniform_share, self.onset = uniform_share, onset
+        self.images, self.counts, self.sums = 0, np.zeros(len(bins)), np.zeros(len(bins))
         self.target = self.density
         #: Weight of a squared error of ε in the training losses, [T].
         self.weights = np.ones(len(log_snr))
@@ -78,13 +79,32 @@ class InfoNoiseSampler(TimestepSampler):
         return self.target / self.density
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
-        self.means.record(timesteps, losses / self.weights[timesteps])
+        """Take in the losses of a batch; what is no number is left out, as training stops on it."""
+        found = losses / self.weights[timesteps]
+        self.images += len(found)
+        known = np.isfinite(found)
+        members = self.bins.members[timesteps[known]]
+        counts = np.bincount(members, minlength=len(self.bins))
+        kept = 0.5 ** (counts / self.half_life)
+        self.counts = kept * self.counts + counts
+        self.sums = kept * self.sums + np.bincount(members, found[known], len(self.bins))
         self.rebuild()
 
+    def losses(self) -> np.ndarray:
+        """Losses [T] by the line through the bins' means over −λ; 0 before the first loss.
+
+        A mean stands at its bin's mean place; beyond the outermost ones, losses are as these.
+        """
+        seen = self.counts > 0
+        if not seen.any():
+            return np.zeros(len(self.log_snr))
+        places = self.bins.sums(-self.log_snr) / self.bins.lengths
+        return np.interp(-self.log_snr, places[seen], self.sums[seen] / self.counts[seen])
+
     def rebuild(self) -> None:
-        if self.means.images < self.warmup_images:
+        if self.images < self.warmup_images:
             return
-        losses, ratio = self.means.along(-self.log_snr), np.exp(-self.log_snr / 2)
+        losses, ratio = self.losses(), np.exp(-self.log_snr / 2)
         if not losses.any():
             return
         edge = self.onset or onset(losses, ratio)
@@ -95,8 +115,8 @@ class InfoNoiseSampler(TimestepSampler):
         self.density = share / len(self.target) + (1 - share) * self.target
 
     def state_dict(self) -> dict[str, Any]:
-        return self.means.state_dict()
+        return {"images": self.images, "counts": self.counts.tolist(), "sums": self.sums.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.means.load_state_dict(state)
+        self.images, self.counts, self.sums = state["images"], np.array(state["counts"]), np.array(state["sums"])
         self.rebuild()

@@ -1,6 +1,6 @@
-"""Learned states of timestep samplers: losses of timesteps, gradients of bins of them.
+"""Timestep samplers that learn while a network trains: from its losses, or from gradients of single images.
 
-Arrays in, arrays out; states are plain numbers and lists, which JSON carries without loss.
+States are plain numbers and lists, which JSON carries without loss.
 """
 
 from typing import Any
@@ -8,53 +8,128 @@ from typing import Any
 import numpy as np
 
 from unequal.errors import UserError
+from unequal.timesteps.draws import Independent, LowDiscrepancy
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import INDEPENDENT, Measure, TimestepSampler, normalised, uniform
+
+LOW_DISCREPANCY = LowDiscrepancy()
 
 
-class LossHistory:
-    """The last losses of every timestep, and p ∝ √E[L²] of them (improved-diffusion, 2102.09672, eq. 18).
+class LossSecondMomentSampler(TimestepSampler):
+    """p ∝ √E[L²] over the last losses of each timestep (improved-diffusion, 2102.09672, eq. 18).
 
     Until every timestep has its full history, p is uniform. Where all of T are equally likely, that takes more
-    than T·length draws, since the rarest is waited for: about 23,000 for T = 1000 and a length of 10.
+    than T·history draws, since the rarest is waited for: about 23,000 for T = 1000 and a history of 10.
 
     Args:
         timesteps: T.
-        length: losses stored of each timestep; improved-diffusion stores 10.
+        history: losses stored of each timestep; improved-diffusion stores 10.
         uniform_share: of the probability, spread over all timesteps equally; improved-diffusion takes 0.001.
+        unbiased, draw: as of any sampler.
+        known: losses [T, n] to begin with, so that no history is waited for.
     """
 
-    def __init__(self, timesteps: int, length: int, uniform_share: float) -> None:
-        if length < 1 or not 0 <= uniform_share <= 1:
-            raise UserError(f"a history of {length}, a uniform share of {uniform_share}; allowed: from 1, in [0, 1]")
-        self.losses = np.zeros((timesteps, length))
+    learns = density_learned = True
+
+    def __init__(
+        self,
+        timesteps: int,
+        *,
+        history: int,
+        uniform_share: float,
+        unbiased: bool,
+        known: np.ndarray | None = None,
+        draw: Independent = INDEPENDENT,
+    ) -> None:
+        if history < 1 or not 0 <= uniform_share <= 1:
+            raise UserError(f"a history of {history}, a uniform share of {uniform_share}; allowed: from 1, in [0, 1]")
+        super().__init__(uniform(timesteps), unbiased, draw)
+        self.losses = np.zeros((timesteps, history))
         self.counts = np.zeros(timesteps, dtype=np.int64)
         self.uniform_share = uniform_share
+        for losses in known.T if known is not None else ():
+            self.learn(np.arange(timesteps), losses)
 
-    def record(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
-        """Take in the losses [B] at timesteps [B]; what is no number is left out, as training stops on it."""
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        """Take in losses; what is no number is left out, as training stops on it."""
         length = self.losses.shape[1]
         for t, loss in zip(timesteps.tolist(), losses.tolist(), strict=True):
             if np.isfinite(loss):
                 self.losses[t, self.counts[t] % length] = loss
                 self.counts[t] += 1
+        self.rebuild()
 
     @property
     def warm(self) -> bool:
         return bool((self.counts >= self.losses.shape[1]).all())
 
-    @property
-    def probabilities(self) -> np.ndarray:
+    def rebuild(self) -> None:
         size = np.sqrt(np.square(self.losses).mean(1))
-        uniform = np.full(len(size), 1 / len(size))
-        if not self.warm or size.sum() == 0:
-            return uniform
-        return self.uniform_share * uniform + (1 - self.uniform_share) * size / size.sum()
+        self.density = uniform(len(size))
+        if self.warm and size.sum() != 0:
+            self.density = self.uniform_share * self.density + (1 - self.uniform_share) * size / size.sum()
 
     def state_dict(self) -> dict[str, Any]:
         return {"losses": self.losses.tolist(), "counts": self.counts.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.losses, self.counts = np.array(state["losses"]), np.array(state["counts"])
+        self.rebuild()
+
+
+class EasyToHardSampler(TimestepSampler):
+    """The difficulty curriculum (2403.10348): the cluster at the noise end, then one harder after another, at last all.
+
+    Within those that are open every timestep is equally likely. The next one is opened after so many images without a
+    lower loss: the mean of a batch, noise and all, against the lowest one of the stage, since every stage adds harder
+    timesteps.
+
+    Args:
+        clusters: of the timesteps; the paper takes 20.
+        patience_images: without a lower loss; the paper's patience is that of 200 batches.
+    """
+
+    learns = True
+
+    def __init__(self, clusters: Partition, patience_images: int, draw: Independent = INDEPENDENT) -> None:
+        if patience_images < 1:
+            raise UserError(
+                f"{len(clusters)} stages with a patience of {patience_images} images; allowed: from 1, from 1"
+            )
+        self.stages, self.patience_images = len(clusters), patience_images
+        self.stage, self.waited, self.lowest = 0, 0, np.inf
+        self.difficulty = len(clusters) - 1 - clusters.members
+        super().__init__(self.opened(0), draw=draw)
+
+    def opened(self, stage: int) -> np.ndarray:
+        """p_t [T] in a stage, counted from 0."""
+        return normalised((self.difficulty <= stage) * 1.0)
+
+    def over_training(self) -> list[np.ndarray]:
+        """p_t in the first stage, at each quarter of the stages, and in the last, whenever that may be."""
+        last = self.stages - 1
+        return [self.opened(last * quarter // 4) for quarter in range(5)] if last else [self.probabilities]
+
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        """Take in the losses of a batch; a mean that is no number is no lower."""
+        if self.stage == self.stages - 1:
+            return
+        if (loss := float(losses.mean())) < self.lowest:
+            self.lowest, self.waited = loss, 0
+            return
+        self.waited += len(losses)
+        if self.waited >= self.patience_images:
+            self.stage, self.waited, self.lowest = self.stage + 1, 0, np.inf
+            self.density = self.opened(self.stage)
+
+    def state_dict(self) -> dict[str, Any]:
+        lowest = None if np.isinf(self.lowest) else self.lowest
+        return {"stage": self.stage, "waited": self.waited, "lowest": lowest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.stage, self.waited = state["stage"], state["waited"]
+        self.lowest = np.inf if state["lowest"] is None else state["lowest"]
+        self.density = self.opened(self.stage)
 
 
 def least_variance(shares: np.ndarray, second_moments: np.ndarray) -> np.ndarray:
@@ -80,119 +155,64 @@ def least_variance(shares: np.ndarray, second_moments: np.ndarray) -> np.ndarray
     return wanted / wanted.sum() if wanted.sum() > 0 else shares
 
 
-class BinMoments:
-    """Running second moments E‖g‖² of the gradients of bins of timesteps.
+class AdaptiveSampler(TimestepSampler):
+    """Bins of timesteps by the length of their gradients, without bias.
+
+    The criterion is the variance of the gradient per image: p_k ∝ s_k·√E‖g_k‖² has the least of all
+    distributions over bins, see `least_variance`, and losses are weighted by (1/T)/p_t. Low-discrepancy batches draw
+    each bin ⌊B·p_k⌋ or ⌈B·p_k⌉ times, which removes most of the remaining variance between bins. Clipping and Adam's
+    scaling come after this gradient: the least variance need not be the fastest training.
 
     Args:
         bins: of the timesteps.
-        memory: share of the earlier estimate that a new measurement leaves, in [0, 1).
+        refresh_images: images trained on between two measurements; the first is made before training.
+        images_per_bin: single gradients a bin and measurement.
+        memory: share of the earlier estimate that a measurement leaves, in [0, 1).
+        uniform_share: of uniform timesteps in the mix; above 0, it bounds weights by 1/uniform_share.
     """
 
-    def __init__(self, bins: Partition, memory: float) -> None:
-        self.bins = bins
-        self.memory = memory
+    density_learned = True
+
+    def __init__(
+        self,
+        bins: Partition,
+        *,
+        refresh_images: int,
+        images_per_bin: int,
+        memory: float,
+        uniform_share: float,
+        draw: Independent = LOW_DISCREPANCY,
+    ) -> None:
+        self.bins, self.memory, self.uniform_share = bins, memory, uniform_share
+        #: Running second moments E‖g‖² of the bins, [K].
         self.moments: np.ndarray | None = None
+        super().__init__(self.by_moments(), True, draw)
+        self.refresh_images = refresh_images
+        self.measured_images = images_per_bin * len(bins)
 
-    def draw(self, uniform: np.ndarray) -> np.ndarray:
-        """Equally many timesteps of each bin by numbers [n] in [0, 1), one bin behind the other, [n]."""
-        return self.bins.draw(np.arange(len(uniform)) * len(self.bins) // len(uniform), uniform)
+    def by_moments(self) -> np.ndarray:
+        """p_t [T]: of least variance over the bins, uniform within each, mixed with a share of uniform timesteps."""
+        shares = self.bins.shares
+        wanted = shares if self.moments is None else least_variance(shares, self.moments)
+        mixed = self.uniform_share * shares + (1 - self.uniform_share) * wanted
+        return np.repeat(mixed / self.bins.lengths, self.bins.lengths)
 
-    def record(self, squares: np.ndarray) -> None:
-        """Take in ‖g‖² [K·count] at timesteps that `draw` gave; bins with one that is no number keep their estimate."""
-        measured = squares.reshape(len(self.bins), -1).mean(1)
+    def refresh(self, measure: Measure, uniform: np.ndarray) -> None:
+        """Measure equally many timesteps of each bin; bins with a length that is no number keep their estimate."""
+        count = len(self.bins)
+        timesteps = self.bins.draw(np.arange(len(uniform)) * count // len(uniform), uniform)
+        measured = measure(timesteps).reshape(count, -1).mean(1)
         if self.moments is None:
             known = np.isfinite(measured)
             self.moments = np.where(known, measured, measured[known].mean() if known.any() else 1.0)
         else:
             mixed = self.memory * self.moments + (1 - self.memory) * measured
             self.moments = np.where(np.isfinite(measured), mixed, self.moments)
-
-    def probabilities(self, uniform_share: float) -> np.ndarray:
-        """p_t [T]: of least variance over the bins, uniform within each, mixed with a share of uniform timesteps."""
-        shares = self.bins.shares
-        wanted = shares if self.moments is None else least_variance(shares, self.moments)
-        mixed = uniform_share * shares + (1 - uniform_share) * wanted
-        return np.repeat(mixed / self.bins.lengths, self.bins.lengths)
+        self.density = self.by_moments()
 
     def state_dict(self) -> dict[str, Any]:
         return {"moments": None if self.moments is None else self.moments.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.moments = None if state["moments"] is None else np.array(state["moments"])
-
-
-class BinLosses:
-    """Running means of losses in bins of timesteps, a loss counting half after so many further ones of its bin.
-
-    Args:
-        bins: of the timesteps.
-        half_life: in losses of a bin, so that what is seldom drawn is not forgotten sooner.
-    """
-
-    def __init__(self, bins: Partition, half_life: int) -> None:
-        self.bins, self.half_life = bins, half_life
-        self.images, self.counts, self.sums = 0, np.zeros(len(bins)), np.zeros(len(bins))
-
-    def record(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
-        """Take in the losses [B] at timesteps [B]; what is no number is left out, as training stops on it."""
-        self.images += len(losses)
-        known = np.isfinite(losses)
-        members = self.bins.members[timesteps[known]]
-        counts = np.bincount(members, minlength=len(self.bins))
-        kept = 0.5 ** (counts / self.half_life)
-        self.counts = kept * self.counts + counts
-        self.sums = kept * self.sums + np.bincount(members, losses[known], len(self.bins))
-
-    def along(self, axis: np.ndarray) -> np.ndarray:
-        """Losses [T] by the line through the bins' means over an axis [T] that rises; 0 before the first loss.
-
-        A mean stands at its bin's mean place on the axis; beyond the outermost ones, losses are as these.
-        """
-        seen = self.counts > 0
-        if not seen.any():
-            return np.zeros(len(axis))
-        places = self.bins.sums(axis) / self.bins.lengths
-        return np.interp(axis, places[seen], self.sums[seen] / self.counts[seen])
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"images": self.images, "counts": self.counts.tolist(), "sums": self.sums.tolist()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.images, self.counts, self.sums = state["images"], np.array(state["counts"]), np.array(state["sums"])
-
-
-class Patience:
-    """The pacing of the difficulty curriculum (2403.10348): a stage ends after so many images without a lower loss.
-
-    The loss is the mean of a batch, noise and all, and the lowest one is that of the stage, since every stage adds
-    harder timesteps.
-
-    Args:
-        stages: of which there is a last one, that never ends.
-        images: the patience; the paper's is that of 200 batches.
-    """
-
-    def __init__(self, stages: int, images: int) -> None:
-        if stages < 1 or images < 1:
-            raise UserError(f"{stages} stages with a patience of {images} images; allowed: from 1, from 1")
-        self.stages, self.images = stages, images
-        self.stage, self.waited, self.lowest = 0, 0, np.inf
-
-    def record(self, losses: np.ndarray) -> None:
-        """Take in the losses [B] of a batch; one that is no number is no lower."""
-        if self.stage == self.stages - 1:
-            return
-        if (loss := float(losses.mean())) < self.lowest:
-            self.lowest, self.waited = loss, 0
-            return
-        self.waited += len(losses)
-        if self.waited >= self.images:
-            self.stage, self.waited, self.lowest = self.stage + 1, 0, np.inf
-
-    def state_dict(self) -> dict[str, Any]:
-        lowest = None if np.isinf(self.lowest) else self.lowest
-        return {"stage": self.stage, "waited": self.waited, "lowest": lowest}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.stage, self.waited = state["stage"], state["waited"]
-        self.lowest = np.inf if state["lowest"] is None else state["lowest"]
+        self.density = self.by_moments()

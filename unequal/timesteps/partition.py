@@ -2,11 +2,10 @@
 
 Clusters hold similar timesteps, as multi-task learning has them: 2306.00354 (ANT), section 4.3. A cluster is a range,
 its centre the timestep ⌊(first + last)/2⌋, its cost the sum of distances from the centre. What the distance is of
-decides what a cluster shares: timesteps, log-SNRs, or the directions of gradients.
+decides what a cluster shares: timesteps or log-SNRs.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple, Self
 
@@ -212,7 +211,13 @@ def equal_sums(table: Tensor | np.ndarray | Sequence[float], count: int, what: s
         UserError: a loss that cannot be split, or an empty range.
     """
     loss = torch.as_tensor(table, dtype=torch.float64)
-    check_splittable(loss, count, what)
+    if loss.ndim != 1:
+        raise UserError(f"a loss profile has one dimension, this has {loss.ndim}")
+    if not 1 <= count <= len(loss):
+        raise UserError(f"{count} {what} of {len(loss)} timesteps; allowed: 1 … {len(loss)}")
+    check_losses(loss.numpy())
+    if float(loss.sum()) == 0:
+        raise UserError("the loss profile is 0 at every timestep; there is nothing to split")
     middle = torch.cumsum(loss, 0) - loss / 2
     member = (count * middle / loss.sum()).floor().clamp(0, count - 1).long()
     lengths = torch.bincount(member, minlength=count).tolist()
@@ -224,17 +229,6 @@ def equal_sums(table: Tensor | np.ndarray | Sequence[float], count: int, what: s
     return Partition.of_lengths(lengths)
 
 
-def check_splittable(loss: Tensor, count: int, what: str) -> None:
-    """Raise UserError where a loss [T] cannot be split into K ranges, whatever its shape."""
-    if loss.ndim != 1:
-        raise UserError(f"a loss profile has one dimension, this has {loss.ndim}")
-    if not 1 <= count <= len(loss):
-        raise UserError(f"{count} {what} of {len(loss)} timesteps; allowed: 1 … {len(loss)}")
-    check_losses(loss.numpy())
-    if float(loss.sum()) == 0:
-        raise UserError("the loss profile is 0 at every timestep; there is nothing to split")
-
-
 def check_losses(profile: np.ndarray) -> None:
     """Raise UserError where losses [T] are not finite, or negative."""
     bad = np.flatnonzero(~np.isfinite(profile) | (profile < 0))
@@ -243,40 +237,8 @@ def check_losses(profile: np.ndarray) -> None:
         raise UserError(f"the loss profile holds {float(profile[t])} at t = {t}; losses are finite and not negative")
 
 
-#: Metric of clusters of timesteps, without a measurement.
+#: Metric of clusters of timesteps.
 ClusterMetric = Literal["timestep", "log_snr"]
-#: And where gradients have been.
-GradientClusterMetric = Literal["timestep", "log_snr", "gradients"]
-#: Parts of the images of a mean gradient: products of different parts are free of the bias that noise gives to lengths.
-FOLDS = 4
-
-
-@dataclass(frozen=True)
-class Affinity:
-    """Cosines between the gradients of timesteps.
-
-    Attributes:
-        cells: of the timesteps, in each of which one mean gradient was measured.
-        cosines: between these, [C, C]; see `unequal.measures.gradients.Moments.cosines`.
-    """
-
-    cells: Partition
-    cosines: np.ndarray
-
-
-def clusters_by_any(
-    metric: GradientClusterMetric, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
-) -> Partition:
-    """Clusters of timesteps by any metric; by gradients where their affinity has been measured.
-
-    Raises:
-        UserError: more clusters than timesteps or cells, or cosines that are lost in noise.
-    """
-    if metric != "gradients":
-        return clusters_by(metric, schedule, count)
-    if affinity is None:
-        raise UserError("clusters by gradients need a model to measure these of; allowed: timestep, log_snr")
-    return gradient_clusters(affinity, count)
 
 
 def clusters_by(metric: ClusterMetric, schedule: NoiseSchedule, count: int) -> Partition:
@@ -325,23 +287,3 @@ def costs_of(distances: np.ndarray) -> np.ndarray:
     first, last = np.indices(distances.shape)
     centre = (first + last) // 2
     return np.where(last >= first, sums[last + 1, centre] - sums[first, centre], np.inf)
-
-
-def gradient_clusters(affinity: Affinity, count: int) -> Partition:
-    """Clusters of timesteps whose gradients point the same way: the least sum of −cos(g_t, g_centre).
-
-    Args:
-        affinity: what was measured.
-        count: of clusters, each of whole cells; a cell counts as often as it has timesteps.
-
-    Raises:
-        UserError: cosines that are not those of the cells, or not known, or more clusters than cells.
-    """
-    cells, cosines = affinity.cells, affinity.cosines
-    if cosines.shape != (len(cells), len(cells)) or not np.isfinite(cosines).all():
-        raise UserError(
-            f"cosines {list(cosines.shape)} of {len(cells)} cells; allowed: one of each with each, all known (measure "
-            "more images where a mean gradient is lost in noise)"
-        )
-    found, _ = least_cost(-cosines * cells.lengths[:, None], count)
-    return Partition((cells[one.first].first, cells[one.last].last) for one in found)

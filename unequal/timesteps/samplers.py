@@ -14,13 +14,12 @@ import numpy as np
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.densities import Changing
-from unequal.timesteps.draws import Independent, LowDiscrepancy
-from unequal.timesteps.learning import BinMoments, LossHistory, Patience
-from unequal.timesteps.partition import Partition, TimestepSet, check_losses
+from unequal.timesteps.draws import Independent
+from unequal.timesteps.partition import TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
-INDEPENDENT, LOW_DISCREPANCY = Independent(), LowDiscrepancy()
+INDEPENDENT = Independent()
 
 
 @dataclass(frozen=True)
@@ -115,123 +114,6 @@ class ChangingSampler(TimestepSampler):
 
     def density_at(self, images_trained: int) -> np.ndarray:
         return self.changing.at(images_trained)
-
-
-class LossSecondMomentSampler(TimestepSampler):
-    """p ∝ √E[L²] over the last losses of each timestep (improved-diffusion); see `LossHistory`."""
-
-    learns = density_learned = True
-
-    def __init__(
-        self,
-        timesteps: int,
-        *,
-        history: int,
-        uniform_share: float,
-        unbiased: bool,
-        known: np.ndarray | None = None,
-        draw: Independent = INDEPENDENT,
-    ) -> None:
-        """`known` are losses [T, n] to begin with, so that no history is waited for."""
-        super().__init__(uniform(timesteps), unbiased, draw)
-        self.history = LossHistory(timesteps, history, uniform_share)
-        for losses in known.T if known is not None else ():
-            self.learn(np.arange(timesteps), losses)
-
-    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
-        self.history.record(timesteps, losses)
-        self.density = self.history.probabilities
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.history.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.history.load_state_dict(state)
-        self.density = self.history.probabilities
-
-
-class EasyToHardSampler(TimestepSampler):
-    """The difficulty curriculum (2403.10348): the cluster at the noise end, then one harder after another, at last all.
-
-    Within those that are open every timestep is equally likely. Losses open the next one; see `Patience`
-
-    Args:
-        clusters: of the timesteps; the paper takes 20.
-        patience_images: without a lower loss, after which the next one is opened.
-    """
-
-    learns = True
-
-    def __init__(self, clusters: Partition, patience_images: int, draw: Independent = INDEPENDENT) -> None:
-        self.patience = Patience(len(clusters), patience_images)
-        self.difficulty = len(clusters) - 1 - clusters.members
-        super().__init__(self.opened(0), draw=draw)
-
-    def opened(self, stage: int) -> np.ndarray:
-        """p_t [T] in a stage, counted from 0."""
-        return normalised((self.difficulty <= stage) * 1.0)
-
-    def over_training(self) -> list[np.ndarray]:
-        """p_t in the first stage, at each quarter of the stages, and in the last, whenever that may be."""
-        last = self.patience.stages - 1
-        return [self.opened(last * quarter // 4) for quarter in range(5)] if last else [self.probabilities]
-
-    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
-        self.patience.record(losses)
-        self.density = self.opened(self.patience.stage)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.patience.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.patience.load_state_dict(state)
-        self.density = self.opened(self.patience.stage)
-
-
-class AdaptiveSampler(TimestepSampler):
-    """Bins of timesteps by the length of their gradients, without bias.
-
-    The criterion is the variance of the gradient per image: p_k ∝ s_k·√E‖g_k‖² has the least of all
-    distributions over bins, see `least_variance`, and losses are weighted by (1/T)/p_t. Low-discrepancy batches draw
-    each bin ⌊B·p_k⌋ or ⌈B·p_k⌉ times, which removes most of the remaining variance between bins. Clipping and Adam's
-    scaling come after this gradient: the least variance need not be the fastest training.
-
-    Args:
-        bins: of the timesteps.
-        refresh_images: images trained on between two measurements; the first is made before training.
-        images_per_bin: single gradients a bin and measurement.
-        memory: share of the earlier estimate that a measurement leaves, in [0, 1).
-        uniform_share: of uniform timesteps in the mix; above 0, it bounds weights by 1/uniform_share.
-    """
-
-    density_learned = True
-
-    def __init__(
-        self,
-        bins: Partition,
-        *,
-        refresh_images: int,
-        images_per_bin: int,
-        memory: float,
-        uniform_share: float,
-        draw: Independent = LOW_DISCREPANCY,
-    ) -> None:
-        self.moments = BinMoments(bins, memory)
-        self.uniform_share = uniform_share
-        super().__init__(self.moments.probabilities(uniform_share), True, draw)
-        self.refresh_images = refresh_images
-        self.measured_images = images_per_bin * len(bins)
-
-    def refresh(self, measure: Measure, uniform: np.ndarray) -> None:
-        self.moments.record(measure(self.moments.draw(uniform)))
-        self.density = self.moments.probabilities(self.uniform_share)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.moments.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.moments.load_state_dict(state)
-        self.density = self.moments.probabilities(self.uniform_share)
 
 
 class WeightedSampler(TimestepSampler):

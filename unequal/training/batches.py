@@ -13,7 +13,7 @@ epoch to epoch.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -51,12 +51,10 @@ class Batch:
     def singles(self, part: slice = slice(None)) -> Iterator["Batch"]:
         """Batches of one image each, of all images or of a part."""
         for i in range(len(self.timesteps))[part]:
-            one = slice(i, i + 1)
-            labels = None if self.labels is None else self.labels[one]
-            yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
+            yield self.chosen(slice(i, i + 1))
 
-    def chosen(self, index: Tensor) -> "Batch":
-        """The batch of some of the images, at places [n] int64 on their device."""
+    def chosen(self, index: Tensor | slice) -> "Batch":
+        """The batch of some of the images, in a slice or at places [n] int64 on their device."""
         labels = None if self.labels is None else self.labels[index]
         return Batch(self.x0[index], self.epsilon[index], self.timesteps[index], self.weights[index], labels)
 
@@ -100,6 +98,7 @@ class BatchSource:
         window: images that are shuffled together, see `unequal.training.batches`; None: all.
         prefetch: have a thread gather the next step's images while this one's is trained with.
         labels: [N] int64 of the images, next to them, where they have any.
+        condition: of the network; it may withhold labels. None: it withholds none.
     """
 
     images: Tensor
@@ -111,6 +110,7 @@ class BatchSource:
     window: int | None = None
     prefetch: bool = False
     labels: Tensor | None = None
+    condition: Condition | None = None
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
@@ -122,7 +122,7 @@ class BatchSource:
             noise_of(x0.shape[1:], places, self.seed, Stream.NOISE, step, device=self.device),
             to_device(timesteps.timesteps[part], self.device),
             to_device(timesteps.weights[part].astype(np.float32), self.device),
-            None if labels is None else labels.to(self.device, non_blocking=True),
+            None if labels is None else self.withheld(labels.to(self.device, non_blocking=True), step, places),
         )
 
     @cached_property
@@ -154,6 +154,13 @@ class BatchSource:
             return x0
         mirrored = uniform_of(places, self.seed, Stream.FLIPS, step, device=x0.device) < 0.5
         return torch.where(mirrored.reshape(-1, 1, 1, 1), x0.flip(-1), x0)
+
+    def withheld(self, labels: Tensor, step: int, places: range) -> Tensor:
+        """Labels at these places of the batch, some of them become the null class if the condition drops some."""
+        if not isinstance(self.condition, DroppedLabels):
+            return labels
+        coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=labels.device)
+        return torch.where(coins < self.condition.dropout, self.condition.null, labels)
 
 
 def draw_at(
@@ -194,27 +201,3 @@ def image_indices(
 def epoch_order(seed: int, epoch: int, images: int, window: int, device: torch.device | str) -> Tensor:
     """The order of the images in an epoch, [N] int64."""
     return permutation(images, window, seed, Stream.SHUFFLE, epoch, device=device)
-
-
-@dataclass(frozen=True)
-class WithholdingSource(BatchSource):
-    """Draws batches of which each label has become the `null` class with probability `share`."""
-
-    null: int = 0
-    share: float = 0.0
-
-    def draw(self, step: int, part: slice = slice(None)) -> Batch:
-        """The batch of a step, or a process's part of it; all else is drawn as without label dropout."""
-        batch = super().draw(step, part)
-        assert batch.labels is not None
-        places = range(self.batch_size)[part]
-        coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=batch.labels.device)
-        return replace(batch, labels=torch.where(coins < self.share, self.null, batch.labels))
-
-
-def withholding(source: BatchSource, condition: Condition) -> BatchSource:
-    """Source with as many labels withheld as a condition says; unchanged where it withholds none."""
-    if not isinstance(condition, DroppedLabels):
-        return source
-    drawn = {field.name: getattr(source, field.name) for field in fields(BatchSource)}
-    return WithholdingSource(**drawn, null=condition.null, share=condition.dropout)

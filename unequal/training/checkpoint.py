@@ -119,20 +119,17 @@ def in_host_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return copies
 
 
-def read_checkpoint(path: Path) -> Saved | None:
-    """The state at `path`, or the one before it where that is damaged; None if there is none.
+def read_checkpoint(path: Path, fits: Callable[[Saved], bool] = lambda _: True) -> Saved | None:
+    """The state at `path`, or the one before it where that is damaged or does not fit; None if there is none that does.
 
     Raises:
         UserError: both are damaged.
     """
     standing = [one for one in (path, previous_path(path)) if one.exists()]
-    for one in standing:
-        try:
-            return read_saved(one)
-        except UserError:
-            if one == standing[-1]:
-                raise
-    return None
+    sound = [saved for one in standing if (saved := saved_or_none(one)) is not None]
+    if standing and not sound:
+        read_saved(standing[-1])  # says what is wrong
+    return next(filter(fits, sound), None)
 
 
 def previous_path(path: Path) -> Path:

@@ -5,6 +5,7 @@ theirs, so that no step waits for a device; gradients are waited for whenever th
 same figures to their samplers, which therefore draw the same batches.
 """
 
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from functools import partial
 
@@ -61,8 +62,6 @@ class Feedback:
 
     def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
         """‖g‖² of single images at timesteps [n]; each process measures its share of them."""
-        from unequal.measures.gradients import squared_norms  # needed by few samplers
-
         rank = self.accelerator.process_index
         torch.manual_seed(torch_seed(self.source.seed, Stream.MEASURED, step, 2, rank))  # dropout's
         batch = self.source.measured(step, timesteps)
@@ -88,6 +87,12 @@ class Feedback:
         """This process's share of some figures."""
         index, count = self.accelerator.process_index, self.accelerator.num_processes
         return slice(total * index // count, total * (index + 1) // count)
+
+
+def squared_norms(losses: Iterable[Tensor], parameters: Sequence[Tensor]) -> Tensor:
+    """‖g‖² over all parameters of each loss's gradient, [n] float64 on their device; their `grad` is left alone."""
+    gradients = (torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in losses)
+    return torch.stack([torch.stack([part.double().square().sum() for part in g]) for g in gradients]).sum(1)
 
 
 def effective_weighting(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,9 @@ from unequal.files import write_bytes
 from unequal.processes import describe_stop, stop_deferred
 from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.saved import Saved, digest_of, saved_or_none
+from unequal.saved import Saved, digest_of
 from unequal.settings.recipe import Optimizer
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
@@ -40,7 +41,6 @@ from unequal.training.checkpoint import (
     add_prefix,
     load_moments,
     moments,
-    previous_path,
     read_checkpoint,
     state_tensors,
     strip_prefix,
@@ -60,7 +60,6 @@ from unequal.workspace import memory_format
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from unequal.settings.training import Runtime
     from unequal.training.gradient_surgery import Surgery
     from unequal.training.pictures import Pictures
 
@@ -126,7 +125,7 @@ class Trainer:
         *,
         optimizer: Optimizer,
         training: Training,
-        runtime: "Runtime",
+        runtime: Runtime,
         images: int,
         work: Path,
         log: Log,
@@ -258,12 +257,11 @@ class Trainer:
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
-        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
-        count = processes * parts
-        edges = [self.training.batch_size * i // count for i in range(count + 1)]
-        start = self.accelerator.process_index * parts
-        for i in range(start, start + parts):
-            yield slice(edges[i], edges[i + 1]), i == start + parts - 1
+        parts = self.training.gradient_accumulation
+        count, first = self.accelerator.num_processes * parts, self.accelerator.process_index * parts
+        edges = [self.training.batch_size * i // count for i in range(first, first + parts + 1)]
+        for number, ends in enumerate(pairwise(edges), start=1):
+            yield slice(*ends), number == parts
 
     def mean_over_processes(self, tensor: Tensor) -> Tensor:
         """Mean of a tensor over processes; alone it is not copied."""
@@ -352,8 +350,8 @@ class Trainer:
     def restore(self) -> int:
         """Load the saved state, if there is one; returns the number of steps done. Raises UserError if it is unfit."""
         self.work.mkdir(parents=True, exist_ok=True)
-        saved, step = self.saved_state(), 0
-        if saved is not None:
+        step = 0
+        if (saved := read_checkpoint(self.work / CHECKPOINT, self.leads_here)) is not None:
             step, state = saved.facts["step"], TrainingState.of(saved)
             for made in (self.snapshots, self.average_snapshots):
                 made.reached(step, self.feedback.images_seen)
@@ -368,22 +366,15 @@ class Trainer:
             self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
             if self.pictures is not None:
                 self.pictures.load_state_dict(saved.tensors)
-        learned = {} if saved is None else strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors)
-        restore_objective(self.optimizer, self.objective, learned)
+            restore_objective(self.optimizer, self.objective, strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors))
+            self.lines = saved.tensors[LOG].numpy().tobytes()
         if self.accelerator.is_main_process:
-            self.lines = b"" if saved is None else saved.tensors[LOG].numpy().tobytes()
             write_bytes(self.work / LOG, self.lines)
         self.accelerator.wait_for_everyone()
         return step
 
-    def saved_state(self) -> Saved | None:
-        """The last saved state on the way of this training; one of other milestones may have left it."""
-        last, before = self.work / CHECKPOINT, saved_or_none(previous_path(self.work / CHECKPOINT))
-        states = (read_checkpoint(last), before)
-        return next((one for one in states if one is not None and self.leads_here(one)), None)
-
     def leads_here(self, saved: Saved) -> bool:
-        """Say whether this training, from its beginning, comes by a saved state."""
+        """Say whether this training, from its beginning, comes by a saved state; one of other milestones may not."""
         images = self.feedback.images_seen(saved.facts["step"] - 1)
         ours, theirs = self.settings.lr_milestones, dict(saved.facts["lr_milestones"])
         same = reached_milestones(ours, images) == reached_milestones(theirs, images)

@@ -18,7 +18,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
-from unequal.timesteps.partition import Affinity, Partition, clusters_by_any, equal_log_snr
+from unequal.timesteps.partition import Partition, clusters_by, equal_log_snr
 from unequal.training.batches import Batch
 
 #: Loss of an untrained network, about, in the space of ε, v or x0: images and noise are of order 1.
@@ -73,12 +73,8 @@ class Uncertainty(nn.Module):
         self.register_buffer("features", fourier_features(-schedule.snr.log() / 8), persistent=False)
         self.weight = nn.Parameter(torch.zeros(FEATURES, device=self.features.device))
 
-    def at(self, timesteps: Tensor) -> Tensor:
+    def at(self, timesteps: Tensor | slice) -> Tensor:
         return self.features[timesteps] @ self.weight
-
-    @property
-    def timesteps(self) -> int:
-        return len(self.features)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """The minimised loss L/e^u + u, from L/e^u and u [B]."""
@@ -97,12 +93,8 @@ class ClusterUncertainty(nn.Module):
         self.register_buffer("members", torch.from_numpy(clusters.members).to(device), persistent=False)
         self.weight = nn.Parameter(torch.zeros(len(clusters), device=device))
 
-    def at(self, timesteps: Tensor) -> Tensor:
+    def at(self, timesteps: Tensor | slice) -> Tensor:
         return self.weight[self.members[timesteps]]
-
-    @property
-    def timesteps(self) -> int:
-        return len(self.members)
 
     def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """The minimised loss ½·(L/e^z + K·z), from L/e^z and z [B].
@@ -313,16 +305,11 @@ class OverUncertainty(Wrapped):
 
     def factors(self) -> Tensor:
         """e^(−u) [T]; the constants of clusters are left out."""
-        timesteps = torch.arange(self.uncertainty.timesteps, device=self.uncertainty.weight.device)
-        return torch.exp(-self.uncertainty.at(timesteps)).detach()
+        return torch.exp(-self.uncertainty.at(slice(None))).detach()
 
 
 def objective_for(
-    spec: ModelSpec,
-    schedule: NoiseSchedule,
-    weight: LossWeight | None = None,
-    scale: float = 1.0,
-    affinity: Affinity | None = None,
+    spec: ModelSpec, schedule: NoiseSchedule, weight: LossWeight | None = None, scale: float = 1.0
 ) -> Objective:
     """The loss that trains a model with one head, with its weights applied.
 
@@ -331,7 +318,6 @@ def objective_for(
         schedule: its own, on the training device.
         weight: of timesteps; None: 1 everywhere.
         scale: of all weights.
-        affinity: of timesteps' gradients, where clusters of them have weights.
 
     Raises:
         UserError: clusters that cannot be made.
@@ -347,6 +333,6 @@ def objective_for(
         case LearnedUncertainty():
             return OverUncertainty(objective, Uncertainty(schedule))
         case LearnedClusterUncertainty():
-            clusters = clusters_by_any(weight.cluster_by, schedule, weight.clusters, affinity)
+            clusters = clusters_by(weight.cluster_by, schedule, weight.clusters)
             return OverUncertainty(objective, ClusterUncertainty(clusters, device))
     return objective

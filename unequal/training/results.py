@@ -39,9 +39,7 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     kind = loss_kind(outcome.job.recipe, outcome.start.scope)
     final = {"final_loss": {kind: lines[-1]["loss"]}} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
-    workspace.metrics(
-        f"results/metrics/train_{flat}.json", final | conditions | computation(workspace, outcome) | measured(outcome)
-    )
+    workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions | computation(workspace, outcome))
 
 
 def write_pictures(folder: Path, outcome: Outcome) -> None:
@@ -59,14 +57,6 @@ def computation(workspace: Workspace, outcome: Outcome) -> dict[str, Any]:
     calls = outcome.trained.steps * training.gradient_accumulation
     compiled = is_compiled(workspace.runtime.compile, device, calls)
     return {"precision": chosen_precision(training.precision, device), "compiled": compiled}
-
-
-def measured(outcome: Outcome) -> dict[str, Any]:
-    """Measured gradients before the training, if there are any, and the clusters made from them."""
-    if (affinity := outcome.affinity) is None:
-        return {}
-    cosines = affinity.cosines.round(4).tolist()
-    return {"gradients": {"cells": affinity.cells, "cosines": cosines, "clusters": outcome.clusters}}
 
 
 def write_models(folder: Path, outcome: Outcome) -> ModelRecord:

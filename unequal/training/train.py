@@ -6,7 +6,7 @@ to combine them, which `unequal.training.mixed_prediction` passes in.
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,15 +25,14 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict
 from unequal.settings.training import Training
-from unequal.timesteps.partition import Affinity, Partition, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
-from unequal.training.batches import BatchSource, window_of, withholding
+from unequal.training.batches import BatchSource, window_of
 from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
-from unequal.workspace import Chunks, Workspace, chosen_precision
+from unequal.workspace import Workspace, chosen_precision
 
 if TYPE_CHECKING:
     from unequal.training.gradient_surgery import Surgery
@@ -77,21 +76,11 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Finished training: its job, its start, whose network is trained now, and its result.
-
-    `affinity` is the similarity of the timesteps' gradients, where it was measured.
-    """
+    """Finished training: its job, its start, whose network is trained now, and its result."""
 
     job: TrainingJob
     start: Start
     trained: Trained
-    affinity: Affinity | None = None
-
-    @property
-    def clusters(self) -> list[Partition]:
-        """Clusters of timesteps by the affinity, for each number in the recipe."""
-        counts = sorted(set(self.job.recipe.clusters_by_gradients().values()))
-        return [] if self.affinity is None else [gradient_clusters(self.affinity, count) for count in counts]
 
 
 def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
@@ -141,25 +130,23 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
     check_fit(job, start, sampler)
     pictures = pictures_of(workspace, job, start)
     carried = warm_start(start, job.recipe)
-    affinity, measured = measured_affinity(workspace, job, start)
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
-        job.objective or single_head(job.recipe, start.spec, workspace.device, sampler, affinity),
+        job.objective or single_head(job.recipe, start.spec, workspace.device, sampler),
         optimizer=job.recipe.optimizer,
         training=job.shared,
         runtime=workspace.runtime,
-        images=job.recipe.images - measured,
+        images=job.recipe.images,
         work=workspace.work,
         log=log_of(workspace, job, start),
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
-        surgery=surgery_of(job.recipe, start.spec, affinity),
+        surgery=surgery_of(job.recipe, start.spec),
         pictures=pictures,
     )
-    trained = trainer.run()
-    return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured), affinity)
+    return Outcome(job, start, trainer.run())
 
 
 def log_of(workspace: Workspace, job: TrainingJob, start: Start) -> Log:
@@ -208,38 +195,20 @@ def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> "Pictur
     )
 
 
-def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> tuple[Affinity | None, int]:
-    """Similarity of gradients where the recipe measures it, and the images that this takes from the budget.
-
-    Raises UserError for fresh weights, whose gradients say nothing of the timesteps.
-    """
-    if (chosen := job.recipe.gradients) is None:
-        return None, 0
-    if start.parent is None:
-        raise UserError(f"recipes.{job.name}.gradients: measured where a model is trained further; this one is not")
-    from unequal.training.gradient_meter import affinity_of  # needed by few trainings
-
-    net = start.net.to(workspace.device)
-    schedule = start.spec.noise_schedule()
-    objective = objective_for(start.spec, schedule.to(workspace.device))
-    found = affinity_of(net, objective, job.data, schedule, chosen, job.seed, Chunks(workspace.work / "affinity"))
-    return found, chosen.cost
-
-
-def surgery_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> "Surgery | None":
+def surgery_of(recipe: Recipe, spec: ModelSpec) -> "Surgery | None":
     """The recipe's gradient surgery, if it has one."""
     if (chosen := recipe.conflicts) is None:
         return None
     from unequal.training.gradient_surgery import COMBINATIONS, Surgery  # needed by few trainings
 
-    return Surgery(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
+    return Surgery(chosen.clusters_of(spec.noise_schedule()), COMBINATIONS[chosen.kind])
 
 
 def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:
     """The batches of a job's training images."""
     images = images_on(workspace.device, job.data)
     window = window_of(len(images), images[0].nbytes)
-    source = BatchSource(
+    return BatchSource(
         images=images,
         batch_size=job.training.batch_size,
         sampler=sampler,
@@ -251,19 +220,17 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=images.is_cpu and (workspace.device.type == "cuda" or window is not None),
         labels=None if (labels := job.data.labels_of("train")) is None else labels.to(images.device),
+        condition=start.spec.condition,
     )
-    return withholding(source, start.spec.condition)
 
 
-def single_head(
-    recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler, affinity: Affinity | None = None
-) -> Objective:
+def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
     """The loss of a recipe with one head, scaled as the sampler asks for; the sampler gets the weights."""
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
     weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
     sampler.set_loss_weights(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
-    return objective_for(spec, schedule.to(device), recipe.loss_weight, scale, affinity)
+    return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
 
 
 def scale_of(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: np.ndarray) -> float:
