@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unequal.cli.editing import edited, in_a_line
 from unequal.errors import UserError
-from unequal.race.editing import edited, in_a_line, write
+from unequal.files import write_bytes
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
@@ -95,13 +96,13 @@ def adopt_into(folder: Path, recipe: str) -> list[str]:
     """
     text, keys = adopted(folder, recipe)
     path = folder / PARAMS
-    before = path.read_text(encoding="utf-8")
+    before = path.read_bytes()
     if not keys:
         return []
-    write(path, text)
+    write_bytes(path, text.encode())
     try:
         read_raced(folder)
     except UserError:
-        write(path, before)
+        write_bytes(path, before)
         raise
     return keys

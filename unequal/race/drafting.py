@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from unequal.cli.editing import edited, in_lines
 from unequal.cli.estimate import start_seconds
 from unequal.cli.machine import busy
 from unequal.errors import UserError
+from unequal.files import write_bytes
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
-from unequal.race.editing import edited, in_lines, write
 from unequal.race.plan import Plan
 from unequal.race.planning import (
     Budget,
@@ -179,13 +180,13 @@ class Draft:
         ):
             lines[key] = in_lines(section[key], comments)
         lines.yaml_add_eol_comment("what variants change; its images are those of a whole training", "recipe")
-        before = self.path.read_text(encoding="utf-8")
-        write(self.path, edited(self.path, {"race": lines}))
+        before = self.path.read_bytes()
+        write_bytes(self.path, edited(self.path, {"race": lines}).encode())
         try:
             read_raced(self.path.parent)
             prepare(self.path.parent)
         except UserError:
-            write(self.path, before)
+            write_bytes(self.path, before)
             raise
 
 
