@@ -5,10 +5,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from unequal.errors import UserError, needs, plain
 
-from unequal.errors import UserError, plain
+needs(__name__, "pipeline", "ruamel")
+
+from ruamel.yaml import YAML  # noqa: E402
+from ruamel.yaml.comments import CommentedMap, CommentedSeq  # noqa: E402
 
 #: Largest width of a mapping on one line, in columns.
 WIDTH = 120
