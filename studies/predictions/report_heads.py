@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from studies.predictions.measure_heads import COMBINATIONS
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.figures import WIDTH, middles
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.diffusion.predictions import HEADS
-from unequal.files import rounded
+from unequal.files import read_json, rounded
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label, mean_and_sd, percent
@@ -26,19 +25,9 @@ from unequal.settings.strict import key
 from unequal.settings.values import Name
 
 
-class HeadFigures(Figures):
-    """results/heads/<arm>/block_<seed>.json."""
-
-    arm: str
-    block: int
-    combinations: dict[str, dict[str, float]]
-    curves: list[list[float]]
-    wins: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Heads:
-    """Figures of an arm in every block."""
+    """Figures of an arm in every block, contents of results/heads/<arm>/block_<seed>.json."""
 
     arm: str
     blocks: Sequence[Mapping[str, Any]]
@@ -67,8 +56,8 @@ def without_none(row: Any) -> Any:
 
 
 def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Heads]:
-    """Read the figures of some arms. Raises UserError where a file is missing or lacks a figure."""
-    return [Heads(arm, [read_figures(folder / file_of(arm, block), HeadFigures) for block in blocks]) for arm in arms]
+    """Read the figures of some arms. Raises UserError where a file is missing."""
+    return [Heads(arm, [read_json(folder / file_of(arm, block)) for block in blocks]) for arm in arms]
 
 
 #: Figures of every combination.

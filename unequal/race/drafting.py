@@ -8,6 +8,7 @@ from typing import Any, Self
 from unequal.cli.editing import edited, in_lines
 from unequal.cli.estimate import start_seconds
 from unequal.cli.machine import busy
+from unequal.comparison.settings import shortened
 from unequal.errors import UserError
 from unequal.files import write_bytes
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
@@ -135,12 +136,12 @@ class Draft:
         fitting = "1 plan fits" if len(candidates) == 1 else f"{len(candidates)} plans fit"
         yield f"Simulates races of {size}: {fitting} {limit.shown(limit.amount)} …"
         found = best_prospects(candidates, len(self.arms), lambda one: priced.price(one, limit), limit.amount)
-        yield from table(found, prices, len(self.arms), limit)
+        yield from table(found, priced, limit)
         yield from LEGEND
         self.plan = found[0].plan
         if final is not None:
             length = Budget.parsed(final, None)
-            refuse_what_does_not_pay(found[0], prices.price(self.plan, len(self.arms), length), length)
+            refuse_what_does_not_pay(found[0], priced.price(self.plan, length), length)
         yield from priced.worth(found[0], limit, self.own_images, final is not None)
 
     def section(self) -> dict[str, Any]:
@@ -192,6 +193,4 @@ class Draft:
 
 def resized(recipe: Recipe, images: int | None) -> Recipe:
     """Change the number of images of a recipe, with warm-up and curriculum in proportion; None: no change."""
-    from unequal.comparison.settings import shortened
-
     return recipe if images is None else shortened(recipe, images / recipe.images)

@@ -68,14 +68,6 @@ class Prices:
     scoring: float
     start: float
 
-    def seconds(self, plan: Plan, arms: int) -> float:
-        """Seconds of a race on one device, one training after another."""
-        return plan.cost(arms) * self.training + sum(plan.trainings(arms)) * (self.scoring + self.start)
-
-    def price(self, plan: Plan, arms: int, budget: Budget) -> float:
-        """The price of a plan in the unit of a budget."""
-        return plan.cost(arms) * self.images if budget.in_images else self.seconds(plan, arms)
-
 
 def measured_prices(params: Raced, images: int, sampling: Sampling, start: float) -> Prices:
     """Time a few steps and passes, and estimate from them the cost of whole trainings and their scores.
@@ -113,8 +105,11 @@ class PricedRace:
         return plans(self.control, self.rates, self.delta, len(self.arms))
 
     def price(self, plan: Plan, budget: Budget) -> float:
-        """The price of a plan in the unit of a budget."""
-        return self.prices.price(plan, len(self.arms), budget)
+        """The price of a plan in the unit of a budget: images, or seconds of one device, one training after another."""
+        prices, arms = self.prices, len(self.arms)
+        if budget.in_images:
+            return plan.cost(arms) * prices.images
+        return plan.cost(arms) * prices.training + sum(plan.trainings(arms)) * (prices.scoring + prices.start)
 
     def cheapest(self, budget: Budget) -> float:
         """The price of the cheapest plan in the unit of a budget."""
@@ -240,7 +235,7 @@ def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> No
         )
 
 
-def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> list[str]:
+def table(found: Sequence[Prospect], race: PricedRace, budget: Budget) -> list[str]:
     """Table of simulated plans as lines, the best first."""
     head = (
         f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'FID lost':>8} {'within 5 %':>10} "
@@ -254,7 +249,7 @@ def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) 
         whole = f"{seated} × {len(plan.whole)}{' × 2 rates' if plan.lower else ''}"
         finals = f"{plan.finalists + 1} × {len(plan.finals)}" if plan.finals else "–"
         fresh = f"{len(plan.confirm)}+{len(plan.further)}" if plan.further else f"{len(plan.confirm)}"
-        price = budget.shown(prices.price(plan, arms, budget))
+        price = budget.shown(race.price(plan, budget))
         lines.append(
             f"{short:>14} {whole:>16} {finals:>14} {fresh:>7} {price:>14} {one.regret:8.1%} "
             f"{one.near:10.0%} {one.better:6.0%} {one.better_half:6.0%}"
