@@ -52,7 +52,8 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
     if (own := params.recipes.get(recipe)) is None:
         change[f"recipes.{recipe}"] = in_a_line(recipe_document(standing)["recipes"]["base"])
     else:
-        change |= {key: value for key, value in differing(own, bet, f"recipes.{recipe}").items() if decided(key)}
+        decided = differing(own, bet, f"recipes.{recipe}").items()
+        change |= {key: value for key, value in decided if key.rpartition(".")[2] in DECIDED}
         change |= following(params.recipes, recipe, bet.prediction)
         # The warm-up belongs to the recipe's own length, so it does not change.
         lengths = {"warmup_images": own.optimizer.warmup_images}
@@ -68,11 +69,6 @@ def following(recipes: Mapping[str, Recipe], recipe: str, prediction: str) -> di
         return {}
     others = (name for name, one in recipes.items() if name != recipe and one.prediction == before)
     return {f"recipes.{name}.prediction": prediction for name in others}
-
-
-def decided(key: str) -> bool:
-    """Say whether a race decides a key of a recipe."""
-    return key.rpartition(".")[2] in DECIDED
 
 
 def differing(now: Strict, chosen: Strict, place: str) -> dict[str, Any]:
