@@ -212,24 +212,23 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
     threads = 1 if asked.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
     samples = max(5000 if asked.gpu else 1000, features.settings["features"])
     singular = train // 2 < features.settings["features"]
-    values: dict[str, dict[str, Any]] = {
-        "runtime": {"threads": threads},
-        "data": {
-            "path": str(path),
-            "image_size": size,
-            "channels": survey.channels,
-            "fit": "exact" if survey.fits(size) else "crop",
-            "holdout": share,
-        },
-        "network": {"block_out_channels": network.channels, "attention_resolutions": network.attention},
-        "training": {"batch_size": batch},
-        "profile": {"batch_size": network.sampled},
-        "extractor": features.settings,
-        "sampling": {"batch_size": network.sampled},
-        "evaluation": {"samples": samples, "kid_subset": min(500, train // 2), "allow_singular": singular},
-    }
-    for section, own in values.items():
-        change(preset, {f"{section}.{key}": in_a_line(value) for key, value in own.items()})
+    values: dict[str, Any] = {
+        "runtime.threads": threads,
+        "data.path": str(path),
+        "data.image_size": size,
+        "data.channels": survey.channels,
+        "data.fit": "exact" if survey.fits(size) else "crop",
+        "data.holdout": share,
+        "network.block_out_channels": network.channels,
+        "network.attention_resolutions": network.attention,
+        "training.batch_size": batch,
+        "profile.batch_size": network.sampled,
+        "sampling.batch_size": network.sampled,
+        "evaluation.samples": samples,
+        "evaluation.kid_subset": min(500, train // 2),
+        "evaluation.allow_singular": singular,
+    } | {f"extractor.{key}": value for key, value in features.settings.items()}
+    change(preset, {key: in_a_line(value) for key, value in values.items()})
     more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
     choices = [
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {survey.fitted(size)}",
