@@ -5,9 +5,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import file_of
+from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.report.formatting import label, mean_and_sd, sd
 from unequal.report.page import Table
@@ -24,17 +24,9 @@ RUNS = {
 }
 
 
-class RangeFigures(Figures):
-    """results/ranges/<arm>/block_<seed>.json."""
-
-    arm: str
-    block: int
-    runs: list[dict[str, Any]]
-
-
 def read_ranges(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> dict[str, list[list[dict[str, Any]]]]:
-    """Arm → runs of each block. Raises UserError where a file is missing or damaged."""
-    return {arm: [read_figures(folder / file_of(arm, block), RangeFigures)["runs"] for block in blocks] for arm in arms}
+    """Arm → runs of each block. Raises UserError where a file is missing."""
+    return {arm: [read_json(folder / file_of(arm, block))["runs"] for block in blocks] for arm in arms}
 
 
 def ranges_table(found: dict[str, list[list[dict[str, Any]]]]) -> Table:

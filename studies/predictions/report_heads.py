@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from studies.predictions.measure_heads import COMBINATIONS
-from unequal.artifacts.figures import Figures, read_figures
-from unequal.comparison.figures import WIDTH
+from unequal.comparison.figures import WIDTH, middles
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.diffusion.predictions import HEADS
-from unequal.files import rounded
+from unequal.files import read_json, rounded
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label, mean_and_sd, percent
@@ -26,19 +25,9 @@ from unequal.settings.strict import key
 from unequal.settings.values import Name
 
 
-class HeadFigures(Figures):
-    """results/heads/<arm>/block_<seed>.json."""
-
-    arm: str
-    block: int
-    combinations: dict[str, dict[str, float]]
-    curves: list[list[float]]
-    wins: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Heads:
-    """Figures of an arm in every block."""
+    """Figures of an arm in every block, contents of results/heads/<arm>/block_<seed>.json."""
 
     arm: str
     blocks: Sequence[Mapping[str, Any]]
@@ -67,8 +56,8 @@ def without_none(row: Any) -> Any:
 
 
 def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Heads]:
-    """Read the figures of some arms. Raises UserError where a file is missing or lacks a figure."""
-    return [Heads(arm, [read_figures(folder / file_of(arm, block), HeadFigures) for block in blocks]) for arm in arms]
+    """Read the figures of some arms. Raises UserError where a file is missing."""
+    return [Heads(arm, [read_json(folder / file_of(arm, block)) for block in blocks]) for arm in arms]
 
 
 #: Figures of every combination.
@@ -147,7 +136,7 @@ def drawings(results: ComparisonResults, heads: Sequence[Heads], alone: Mapping[
         Drawing(
             "winners",
             (WIDTH, 0.8 + 2.2 * len(heads)),
-            partial(winners, heads=heads, timesteps=int(results.any_training["curve"]["timesteps"][0])),
+            partial(winners, heads=heads, timesteps=results.timesteps),
             "Which head wins how often",
             "Share of the training images at which each head had the smallest error, over timesteps, mean over blocks; "
             "white: no image came. Where the smallest loss decides, only the winner of an image learns from it.",
@@ -160,19 +149,14 @@ def errors(figure: Figure, results: ComparisonResults, heads: Sequence[Heads], a
     sources = {"networks of one prediction": {head: results.curves(arm) for head, arm in alone.items()}} | {
         f"heads of {label(one.arm)}": {head: one.curve(place) for place, head in enumerate(HEADS)} for one in heads
     }
-    first, timesteps = (
-        np.array(results.any_training["curve"]["first"]) + 1.0,
-        int(results.any_training["curve"]["timesteps"][0]),
-    )
-    middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
     grid = figure.subplots((len(sources) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False)
     for axes, (source, curves) in zip(grid.flat, sources.items(), strict=False):
         for head in HEADS:
-            ratio_curve(axes, middle, curves[head], results.curves(alone["epsilon"]), head)
+            ratio_curve(axes, middles(results), curves[head], results.curves(alone["epsilon"]), head)
         axes.axhline(1, color=INK, linewidth=1)
         axes.set_ylim(*LIMITS)
         log_scale(axes, "{:g} ×")
-        log_timesteps(axes, timesteps)
+        log_timesteps(axes, results.timesteps)
         axes.set_title(source, loc="left", fontsize=10)
     for axes in list(grid.flat)[len(sources) :]:
         axes.set_visible(False)

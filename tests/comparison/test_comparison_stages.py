@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -13,7 +13,7 @@ from specs import recipe_of
 from stage_project import write_params
 
 from stages import build_extractor
-from unequal.comparison.settings import ENDPOINTS
+from unequal.comparison.settings import Endpoint
 from unequal.comparison.stages import measure, pilot_fresh, train_base, train_continued, train_fresh
 from unequal.models.folder import load_record
 
@@ -37,7 +37,7 @@ BLOCKS = {
     "confirm": {"seeds": []},
     "comparisons": [{"arm": "late", "control": "split"}],
     "repeated": {"arm": "again", "control": "split"},
-    "endpoints": dict.fromkeys(ENDPOINTS, 0.5),
+    "endpoints": dict.fromkeys(get_args(Endpoint), 0.5),
 }
 
 
@@ -80,7 +80,7 @@ def test_a_block_comes_to_its_endpoints():
         run(measure, "--arm", arm, "--block", 3)
     run(measure, "--arm", "base", "--block", 3)
     split, late, base = (figures(f"results/endpoints/{arm}/block_3.json") for arm in ("split", "late", "base"))
-    assert set(split["endpoints"]) == set(ENDPOINTS)
+    assert set(split["endpoints"]) == set(get_args(Endpoint))
     assert set(split["scores"]) == {"fid_half", "kid", "precision", "recall"}
     assert (base["costs"]["images"], split["costs"]["images"], late["costs"]["images"]) == (32, 48, 32)
     assert load_record(Path("artifacts/models/late/block_3/group_1")).inherited_images == 16

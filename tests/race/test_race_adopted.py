@@ -9,9 +9,9 @@ import pytest
 import yaml
 from one_line import refusal
 
+from unequal.cli.editing import edited
 from unequal.race.adopting import adopt_into
 from unequal.race.bracket import bracket, bracket_text, rungs
-from unequal.race.editing import edited
 from unequal.race.results import as_rows
 from unequal.race.run import prepare, race_of
 from unequal.race.standing import Candidate

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from matplotlib.figure import Figure
 
+from unequal.cli.editing import edited, in_a_line, in_lines
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.race.editing import edited, in_a_line, in_lines
 from unequal.race.findings import Standing, findings, recipe_document
 from unequal.race.flags import script_flags
 from unequal.race.page import facts as page_facts

@@ -22,7 +22,7 @@ from unequal.race.planning import (
     PricedRace,
     Prices,
     affordable,
-    pays_from,
+    least_final,
     refuse_what_does_not_pay,
     smaller_races,
 )
@@ -154,7 +154,7 @@ def test_a_budget_for_nothing_names_the_smallest_race() -> None:
 def test_a_race_longer_than_what_it_saves_is_refused() -> None:
     # 28 trainings of 1 h, for a recipe that is worth twice the images: 28 h of final training, or do not race.
     found = Prospect(None, 28.0, 0.01, 0.9, 0.9, 0.5, gain=0.2)  # type: ignore[arg-type]
-    assert pays_from(found, 28 * 3600.0) == pytest.approx(28 * 3600.0)
+    assert least_final(found, 28 * 3600.0) == pytest.approx(28 * 3600.0)
     line = refusal(refuse_what_does_not_pay, found, 28 * 3600.0, Budget(20 * 3600.0, in_images=False))
     assert line.startswith("do not race: below 28 h ") and "does not pay, and yours takes 20 h" in line
 

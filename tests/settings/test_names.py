@@ -31,7 +31,7 @@ GRAPHS = [
 ]
 #: Text that is none: it reaches neither a command nor a path of ours.
 FREE = re.compile(
-    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(comparison|sweep)\.(question|subject)"
+    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|comparison\.(question|subject)"
     r"|subject|.*lr_milestones\.\*"  # numbers of images, which are keys
 )
 

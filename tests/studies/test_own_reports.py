@@ -63,7 +63,7 @@ def write_figures(params):
     ("program", "pictures", "rows"),
     [
         # One of them by default: they share the page, and what each adds has tests in the study's own folder.
-        pytest.param("boundary.report_borders", {"boundaries"}, "borders", marks=pytest.mark.thorough),
+        pytest.param("boundary.report_borders", set(), "borders", marks=pytest.mark.thorough),
         pytest.param("contribution.report_ranges", set(), "ranges", marks=pytest.mark.thorough),
         pytest.param("curricula.report_ease", {"ease"}, "ease", marks=pytest.mark.thorough),
         ("predictions.report_heads", {"errors", "winners"}, "combinations"),

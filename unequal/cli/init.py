@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from unequal.cli.preset_text import METHODS, as_flow, by_method, headed, is_untouched, predicting, replaced, scaled
+from unequal.cli.editing import change, in_a_line, text_of, yaml_of_file
+from unequal.cli.preset_text import (
+    METHODS,
+    apply_method,
+    headed,
+    is_untouched,
+    make_flow,
+    predict,
+    scale_budgets,
+)
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
 from unequal.settings.params import Params
@@ -192,31 +201,34 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
     train = count - round(count * share)
     path = asked.images if asked.out.parent == Path() else Path(os.path.abspath(asked.images))
     batch = asked.batch_size or network.batch
-    text = as_flow(text) if asked.flow else predicting(text, asked.prediction or "epsilon")
-    text = by_method(text, METHODS[asked.learned_by])
-    text, budget, wanted = scaled(text, MOST_PASSES * train, batch)
+    yaml = yaml_of_file(width=4096)  # no line of the preset is wrapped
+    preset = yaml.load(text)
+    if asked.flow:
+        make_flow(preset)
+    elif asked.prediction is not None:
+        predict(preset, asked.prediction)
+    apply_method(preset, METHODS[asked.learned_by])
+    budget, wanted = scale_budgets(preset, MOST_PASSES * train, batch)
     threads = 1 if asked.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
     samples = max(5000 if asked.gpu else 1000, features.settings["features"])
     singular = train // 2 < features.settings["features"]
-    changes: dict[str, dict[str, Any]] = {
-        "runtime": {"threads": threads},
-        "data": {
-            "path": str(path),
-            "image_size": size,
-            "channels": survey.channels,
-            "fit": "exact" if survey.fits(size) else "crop",
-            "holdout": share,
-        },
-        "network": {"block_out_channels": network.channels, "attention_resolutions": network.attention},
-        "training": {"batch_size": batch},
-        "profile": {"batch_size": network.sampled},
-        "extractor": features.settings,
-        "sampling": {"batch_size": network.sampled},
-        "evaluation": {"samples": samples, "kid_subset": min(500, train // 2), "allow_singular": singular},
-    }
-    for section, values in changes.items():
-        for key, value in values.items():
-            text = replaced(text, section, key, value)
+    values: dict[str, Any] = {
+        "runtime.threads": threads,
+        "data.path": str(path),
+        "data.image_size": size,
+        "data.channels": survey.channels,
+        "data.fit": "exact" if survey.fits(size) else "crop",
+        "data.holdout": share,
+        "network.block_out_channels": network.channels,
+        "network.attention_resolutions": network.attention,
+        "training.batch_size": batch,
+        "profile.batch_size": network.sampled,
+        "sampling.batch_size": network.sampled,
+        "evaluation.samples": samples,
+        "evaluation.kid_subset": min(500, train // 2),
+        "evaluation.allow_singular": singular,
+    } | {f"extractor.{key}": value for key, value in features.settings.items()}
+    change(preset, {key: in_a_line(value) for key, value in values.items()})
     more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
     choices = [
         f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {survey.fitted(size)}",
@@ -235,7 +247,7 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
             f"FID: half of {train} images are fewer than the {features.settings['features']} features "
             "(evaluation.allow_singular); compare its rows with each other only"
         )
-    return text, choices
+    return text_of(preset, yaml), choices
 
 
 def methods_chosen(asked: ParamsRequest) -> Iterator[str]:

@@ -1,107 +1,95 @@
-"""Edits of a params file's text that preserve its comments: values, budgets, a flow, a method."""
+"""Edits of a preset that preserve its comments: a flow, a prediction, a method, budgets."""
 
 import hashlib
-import json
 import re
 from typing import Any, NamedTuple
+
+from unequal.cli.editing import change, in_a_line
 
 #: Schema by which editors complete the file.
 SCHEMA = "# yaml-language-server: $schema=params.schema.json"
 #: Line that identifies a file which nobody has edited.
 DIGEST = "# `unequal init` overwrites this file as long as nobody has edited it. Digest of what follows: "
+#: Timesteps and loss weight that methods replace.
+UNIFORM, UNWEIGHTED = {"density": "uniform"}, {"kind": "none"}
 
 
 class Method(NamedTuple):
-    """Timesteps and loss weight of trainings on all timesteps, in YAML.
+    """Timesteps and loss weight of trainings on all timesteps.
 
     Attributes:
         measured: change of a flow's FID relative to uniform timesteps, as text.
     """
 
-    sampler: str
-    loss_weight: str
+    sampler: dict[str, Any]
+    loss_weight: dict[str, Any]
     measured: str
 
 
 METHODS = {
-    "uniform": Method("{density: uniform}", "{kind: none}", "the baseline"),
-    "min_snr": Method("{density: uniform}", "{kind: min_snr, gamma: 5.0}", "FID −25.5 %"),
-    "logit_normal": Method("{density: logit_normal}", "{kind: none}", "FID −21.1 %"),
+    "uniform": Method(UNIFORM, UNWEIGHTED, "the baseline"),
+    "min_snr": Method(UNIFORM, {"kind": "min_snr", "gamma": 5.0}, "FID −25.5 %"),
+    "logit_normal": Method({"density": "logit_normal"}, UNWEIGHTED, "FID −21.1 %"),
 }
 
 
-def replaced(text: str, section: str, key: str, value: Any) -> str:
-    """Replace the value of a section's key in a params file's text; comments are preserved. Raises KeyError."""
-    pattern = re.compile(rf"(^{section}:.*\n(?:[ #].*\n)*?  {key}: )([^#\n]*?)( *(?:#.*)?)$", re.MULTILINE)
-    new, count = pattern.subn(
-        lambda match: f"{match[1]}{json.dumps(value, ensure_ascii=False)}{match[3]}", text, count=1
-    )
-    if not count:
-        raise KeyError(f"{section}.{key}")
-    return new
-
-
-def recipes_of(text: str) -> tuple[int, int]:
-    """Offsets of the beginning and end of the section `recipes`."""
-    return text.index("\nrecipes:"), text.index("\nfinetune_recipes:")
-
-
-def as_flow(text: str) -> str:
+def make_flow(preset: Any) -> None:
     """Convert a preset to a rectified flow that predicts the velocity, with two experts separated where SNR is 1.
 
     The control of the experts, `longer`, sees as many images as both together.
     """
-    start, end = recipes_of(text)
-    recipes = text[start:end]
-    expert = int(re.findall(r"^  expert:.*\n    images: (\d+)", recipes, re.MULTILINE)[0])
-    recipes = re.sub(
-        r"(^  (?:longer|stratified):.*\n    images: )\d+", rf"\g<1>{2 * expert}", recipes, flags=re.MULTILINE
-    )
-    text = predicting(text[:start] + recipes + text[end:], "velocity")
-    for section, key, value in (("schedule", "name", "flow"), ("groups", "ids", [0, 1]), ("groups", "kind", "snr")):
-        text = replaced(text, section, key, value)
-    return text
+    recipes = preset["recipes"]
+    for name in ("longer", "stratified"):
+        recipes[name]["images"] = 2 * recipes["expert"]["images"]
+    predict(preset, "velocity")
+    change(preset, {"schedule.name": "flow", "groups.ids": in_a_line([0, 1]), "groups.kind": "snr"})
 
 
-def predicting(text: str, prediction: str) -> str:
+def predict(preset: Any, prediction: str) -> None:
     """Change the prediction of a preset's models from noise to another; the model of three heads does not change."""
-    start, end = recipes_of(text)
-    return text[:start] + text[start:end].replace("prediction: epsilon", f"prediction: {prediction}") + text[end:]
+    for recipe in preset["recipes"].values():
+        if recipe["prediction"] == "epsilon":
+            recipe["prediction"] = prediction
 
 
-def by_method(text: str, method: Method) -> str:
+def apply_method(preset: Any, method: Method) -> None:
     """Apply a method to a preset's models, except the network of three heads, whose losses are the paper's.
 
     Recipes inside a range or over slots have their own timesteps, and take the weight alone.
     """
-    start, end = recipes_of(text)
-    recipes = re.split(r"^(?=  \w+:)", text[start:end], flags=re.MULTILINE)
-    for index, recipe in enumerate(recipes):
-        if "prediction: mixed" not in recipe:
-            changed = recipe.replace("{density: uniform}", method.sampler)
-            recipes[index] = changed.replace("loss_weight: {kind: none}", f"loss_weight: {method.loss_weight}")
-    found = "".join(recipes)
+    for recipe in preset["recipes"].values():
+        if recipe["prediction"] == "mixed":
+            continue
+        if recipe["sampler"] == UNIFORM:
+            recipe["sampler"] = in_a_line(method.sampler)
+        if recipe["loss_weight"] == UNWEIGHTED:
+            recipe["loss_weight"] = in_a_line(method.loss_weight)
     if method != METHODS["uniform"]:
         where = f"{method.measured} on CIFAR-10 at 8 pixels against uniform timesteps; not tried on yours"
-        found = found.replace("\nrecipes:", f"\nrecipes: # timesteps and weights: {where}", 1)
-    return text[:start] + found + text[end:]
+        preset.yaml_add_eol_comment(f"timesteps and weights: {where}", "recipes")
 
 
-def scaled(text: str, most: int, batch: int) -> tuple[str, int, int]:
-    """Scale all budgets of a params file by one factor, so that the base sees at most `most` images.
+def scale_budgets(preset: Any, most: int, batch: int) -> tuple[int, int]:
+    """Scale all budgets of a preset by one factor, so that the base sees at most `most` images.
 
     Budgets remain whole multiples of the smallest one, and that of the batch, so that equal compute remains equal.
 
     Returns:
-        The text, the base's budget, and the base's former one.
+        The base's budget, and the base's former one.
     """
-    start, end = recipes_of(text)
-    recipes = text[start:end]
-    budgets = [int(one) for one in re.findall(r"^    images: (\d+)", recipes, re.MULTILINE)]
+    budgets = [recipe["images"] for recipe in preset["recipes"].values()]
     least, base = min(budgets), budgets[0]
     unit = max(1, int(min(1, most / base) * least / batch)) * batch
-    recipes = re.sub(r"images: (\d+)", lambda match: f"images: {int(match[1]) * unit // least}", recipes)
-    return text[:start] + recipes + text[end:], base // least * unit, base
+
+    def scale(section: Any) -> None:
+        for key, value in section.items():
+            if isinstance(value, dict):
+                scale(value)
+            elif key.endswith("images"):
+                section[key] = value * unit // least
+
+    scale(preset["recipes"])
+    return base // least * unit, base
 
 
 def headed(text: str, images: str, command: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
-from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
+from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.comparison.confirmation import confirmed, read_pairs
 from unequal.comparison.figures import along_trainings, drawings, quality_against_cost, samples
 from unequal.comparison.groups import compare_groups, group_rows, group_table
@@ -29,7 +29,7 @@ from unequal.comparison.tables import (
     speed_table,
     training_rows,
 )
-from unequal.files import write_csv
+from unequal.files import read_json, write_csv
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.report.formatting import duration, today
@@ -38,12 +38,6 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 from unequal.statistics.verdicts import Verdict
-
-
-class ExtractorFigures(Figures):
-    """results/metrics/extractor.json."""
-
-    holdout_accuracy: float | None = None
 
 
 class ReportSettings(StageSettings):
@@ -97,11 +91,11 @@ class Judged:
         """Read the results, each file at its place. Raises UserError where one is missing or lacks a figure."""
         results = read_results(place("results/endpoints"), comparison)
         pilot = read_figures(place("results/pilot.json"), PilotFigures)
-        extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
+        accuracy = read_json(place("results/metrics/extractor.json")).get("holdout_accuracy")
         ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
         real = ends["real_against_real"] | {"sets": ends["real_sets"]}
         pairs = read_pairs(place("results/confirm"), comparison.confirm.seeds)
-        return cls(results, families(results), pilot, extractor["holdout_accuracy"], real, pairs)
+        return cls(results, families(results), pilot, accuracy, real, pairs)
 
     @property
     def confirmed(self) -> dict[str, Verdict]:

@@ -6,11 +6,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeFloat, NonNegativeInt
-
-from unequal.artifacts.figures import AskingFigures, Figures, read_figures
 from unequal.comparison.results import file_of
 from unequal.comparison.settings import Comparison
+from unequal.files import read_json
 from unequal.report.formatting import label, plus_minus
 from unequal.report.page import Table
 from unequal.report.pipeline_tables import REQUEST_COLUMNS, REQUESTS_NOTE, known, requests_table
@@ -23,35 +21,8 @@ NOTE = (
 )
 
 
-class TriedFigures(Figures):
-    """A scheme that a search tried."""
-
-    round: NonNegativeInt
-    candidate: NonNegativeInt
-    proposer: str
-    loss: NonNegativeFloat
-
-
-class SearchedFigures(Figures):
-    """How a group was pruned; only a search has a bank."""
-
-    bank: tuple[TriedFigures, ...] = ()
-    fresh_loss: NonNegativeFloat | None = None
-    language_model: AskingFigures | None = None
-
-
-class GroupFigures(Figures):
-    """A group of a plan."""
-
-    pruning: SearchedFigures | None = None
-
-
-class PlanFigures(Figures):
-    """results/trainings/<arm>/block_<seed>.json of a plan of experts."""
-
-    groups: tuple[GroupFigures, ...] = ()
-
-
+#: Figures of a scheme that a search tried.
+TRIED = ("round", "candidate", "proposer", "loss")
 #: Variant, block and number of a group, and how it was pruned.
 Search = tuple[str, int, int, Mapping[str, Any]]
 
@@ -62,7 +33,7 @@ def read_searches(plan: Comparison, trainings: Path) -> list[Search]:
         (arm, block, number, group["pruning"])
         for arm in plan.arms.continued
         for block in plan.seeds
-        for number, group in enumerate(read_figures(trainings / file_of(arm, block), PlanFigures).get("groups", ()))
+        for number, group in enumerate(read_json(trainings / file_of(arm, block)).get("groups", ()))
         if (group.get("pruning") or {}).get("bank")
     ]
 
@@ -102,7 +73,7 @@ def losses(pruning: Mapping[str, Any]) -> tuple[str, str]:
 def search_rows(searches: Sequence[Search]) -> list[dict[str, Any]]:
     """Rows of a CSV: every scheme that was tried."""
     return [
-        {"arm": arm, "block": block, "group": group} | {name: one[name] for name in TriedFigures.model_fields}
+        {"arm": arm, "block": block, "group": group} | {name: one[name] for name in TRIED}
         for arm, block, group, pruning in searches
         for one in pruning["bank"]
     ]

@@ -1,7 +1,7 @@
 """`comparison`: variants trained in blocks and compared; `pilot`: short trainings that estimate what is detectable."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, Self, TypeVar, get_args
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
 
@@ -18,7 +18,6 @@ Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log
 LEAST = 2
 #: Bins of timesteps, on a log scale, over which a curve is reported.
 BINS = 40
-ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
 
 

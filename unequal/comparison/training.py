@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,12 +111,8 @@ def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
     changes: dict[str, Any] = {"optimizer": at_batch(recipe.optimizer, ratio)}
     if recipe.average is not None:
         changes["average"] = recipe.average.at_batch(ratio)
-    return TrainingJob(
-        job.name,
-        recipe.model_copy(update=changes),
-        training.model_copy(update=sizes | intervals),
-        job.data,
-        job.seed,
+    return replace(
+        job, recipe=recipe.model_copy(update=changes), training=training.model_copy(update=sizes | intervals)
     )
 
 

@@ -2,4 +2,4 @@
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "click", "matplotlib", "pydantic", "ruamel", "scipy", "yaml")
+needs(__name__, "pipeline", "click", "matplotlib", "pydantic", "scipy", "yaml")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unequal.cli.editing import edited, in_a_line
 from unequal.errors import UserError
-from unequal.race.editing import edited, in_a_line, write
+from unequal.files import write_bytes
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
@@ -51,7 +52,8 @@ def adopted(folder: Path, recipe: str) -> tuple[str, list[str]]:
     if (own := params.recipes.get(recipe)) is None:
         change[f"recipes.{recipe}"] = in_a_line(recipe_document(standing)["recipes"]["base"])
     else:
-        change |= {key: value for key, value in differing(own, bet, f"recipes.{recipe}").items() if decided(key)}
+        decided = differing(own, bet, f"recipes.{recipe}").items()
+        change |= {key: value for key, value in decided if key.rpartition(".")[2] in DECIDED}
         change |= following(params.recipes, recipe, bet.prediction)
         # The warm-up belongs to the recipe's own length, so it does not change.
         lengths = {"warmup_images": own.optimizer.warmup_images}
@@ -67,11 +69,6 @@ def following(recipes: Mapping[str, Recipe], recipe: str, prediction: str) -> di
         return {}
     others = (name for name, one in recipes.items() if name != recipe and one.prediction == before)
     return {f"recipes.{name}.prediction": prediction for name in others}
-
-
-def decided(key: str) -> bool:
-    """Say whether a race decides a key of a recipe."""
-    return key.rpartition(".")[2] in DECIDED
 
 
 def differing(now: Strict, chosen: Strict, place: str) -> dict[str, Any]:
@@ -95,13 +92,13 @@ def adopt_into(folder: Path, recipe: str) -> list[str]:
     """
     text, keys = adopted(folder, recipe)
     path = folder / PARAMS
-    before = path.read_text(encoding="utf-8")
+    before = path.read_bytes()
     if not keys:
         return []
-    write(path, text)
+    write_bytes(path, text.encode())
     try:
         read_raced(folder)
     except UserError:
-        write(path, before)
+        write_bytes(path, before)
         raise
     return keys

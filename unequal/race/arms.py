@@ -28,27 +28,27 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
             "evenly spread in every batch (VDM, 2107.00630)",
             plain("uniform", "low_discrepancy"),
         ),
-        "logit_normal": ("SD3 (2403.03206, eq. 19)", density("logit_normal", mean=0.0, std=1.0)),
-        "mode": ("SD3 (2403.03206, eq. 20)", density("mode", scale=1.29)),
+        "logit_normal": ("SD3 (2403.03206, eq. 19)", plain("logit_normal", mean=0.0, std=1.0)),
+        "mode": ("SD3 (2403.03206, eq. 20)", plain("mode", scale=1.29)),
         "min_snr": ("Min-SNR (2303.09556)", weight("min_snr", gamma=5.0)),
         "soft_min_snr": ("soft Min-SNR (2401.11605)", weight("soft_min_snr", gamma=4.0)),
         "p2": ("P2 (2204.00227)", weight("p2", gamma=1.0)),
-        "edm": ("EDM's density and weight (2206.00364)", density("log_normal", mean=-1.2, std=1.2) | weight_of("edm")),
+        "edm": ("EDM's density and weight (2206.00364)", plain("log_normal", mean=-1.2, std=1.2) | weight_of("edm")),
         "clusters": ("stratified over clusters of log-SNR (ANT, 2306.00354)", plain("clusters", "stratified", count=5)),
         SLOTS: ("stratified over ten slots of equal loss (paper 1)", plain("slots", "stratified")),
         "curriculum": (
             "from uniform to harder timesteps",
-            density("curriculum", target="noise_rate", ramp_images=images // 2, uniform_share=0.1),
+            plain("curriculum", target="noise_rate", ramp_images=images // 2, uniform_share=0.1),
         ),
         "easy_to_hard": (
             "the difficulty curriculum",
-            density("easy_to_hard", clusters=10, patience_images=max(1, images // 40)),
+            plain("easy_to_hard", clusters=10, patience_images=max(1, images // 40)),
         ),
         "speed": (
             "SpeeD (2405.17403)",
             plain("asymmetric", "mirrored", boundary=0.7, ratio=5.0) | weight_of("change_aware"),
         ),
-        "info_noise": ("InfoNoise (2602.18647)", density("info_noise", warmup_images=max(1, images // 20))),
+        "info_noise": ("InfoNoise (2602.18647)", plain("info_noise", warmup_images=max(1, images // 20))),
         "learned_uncertainty": ("EDM2's learned weight (2312.02696, eq. 14)", weight("learned_uncertainty")),
     }
     experts = {"kind": "snr", "count": 2, "base_share": 0.5}
@@ -62,11 +62,6 @@ def plain(name: str, draw: str = "independent", **keys: Any) -> dict[str, Any]:
     """Changes to a sampler without a loss weight."""
     drawn = {} if draw == "independent" else {"draw": draw}
     return {"sampler": {"density": name} | drawn | keys, "loss_weight": {"kind": "none"}}
-
-
-def density(name: str, **keys: Any) -> dict[str, Any]:
-    """Changes to a density with independent draws and no loss weight."""
-    return plain(name, "independent", **keys)
 
 
 def weight_of(kind: str, **keys: Any) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from unequal.cli.editing import edited, in_lines
 from unequal.cli.estimate import start_seconds
 from unequal.cli.machine import busy
+from unequal.comparison.settings import shortened
 from unequal.errors import UserError
+from unequal.files import write_bytes
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
-from unequal.race.editing import edited, in_lines, write
 from unequal.race.plan import Plan
 from unequal.race.planning import (
     Budget,
@@ -134,12 +136,12 @@ class Draft:
         fitting = "1 plan fits" if len(candidates) == 1 else f"{len(candidates)} plans fit"
         yield f"Simulates races of {size}: {fitting} {limit.shown(limit.amount)} …"
         found = best_prospects(candidates, len(self.arms), lambda one: priced.price(one, limit), limit.amount)
-        yield from table(found, prices, len(self.arms), limit)
+        yield from table(found, priced, limit)
         yield from LEGEND
         self.plan = found[0].plan
         if final is not None:
             length = Budget.parsed(final, None)
-            refuse_what_does_not_pay(found[0], prices.price(self.plan, len(self.arms), length), length)
+            refuse_what_does_not_pay(found[0], priced.price(self.plan, length), length)
         yield from priced.worth(found[0], limit, self.own_images, final is not None)
 
     def section(self) -> dict[str, Any]:
@@ -179,18 +181,16 @@ class Draft:
         ):
             lines[key] = in_lines(section[key], comments)
         lines.yaml_add_eol_comment("what variants change; its images are those of a whole training", "recipe")
-        before = self.path.read_text(encoding="utf-8")
-        write(self.path, edited(self.path, {"race": lines}))
+        before = self.path.read_bytes()
+        write_bytes(self.path, edited(self.path, {"race": lines}).encode())
         try:
             read_raced(self.path.parent)
             prepare(self.path.parent)
         except UserError:
-            write(self.path, before)
+            write_bytes(self.path, before)
             raise
 
 
 def resized(recipe: Recipe, images: int | None) -> Recipe:
     """Change the number of images of a recipe, with warm-up and curriculum in proportion; None: no change."""
-    from unequal.comparison.settings import shortened
-
     return recipe if images is None else shortened(recipe, images / recipe.images)

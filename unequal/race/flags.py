@@ -43,6 +43,8 @@ def density_flags(recipe: Recipe, shift: float, trainer: Trainer) -> Flags | Non
 def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
     """Flags of the loss weight on a schedule that preserves variance; None: no script supports it."""
     weight: Any = recipe.loss_weight
+    if recipe.sampler.draw != "independent":
+        return None
     if weight.kind == "none":
         return {}
     if weight.kind == "min_snr":
@@ -52,20 +54,15 @@ def weight_flags(recipe: Recipe, trainer: Trainer) -> Flags | None:
 
 def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase]:
     """Flags of a recipe for each family of scripts, or one line which says that no script accepts it."""
-    is_flow = isinstance(schedule, FlowSchedule)
-    shift = schedule.shift if isinstance(schedule, FlowSchedule) else 1.0
-    on_flow = recipe.prediction == "velocity" and recipe.loss_weight.kind == "none"
-    with_betas = recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform"
-    if recipe.conflicts is not None or not (on_flow if is_flow else with_betas):
-        return [Phrase(f"{trainer}: no script accepts it")]
-    if is_flow:
-        flags = density_flags(recipe, shift, trainer)
-    elif recipe.sampler.draw != "independent":
-        flags = None
-    else:
+    is_flow, refused = isinstance(schedule, FlowSchedule), [Phrase(f"{trainer}: no script accepts it")]
+    flags: Flags | None = None
+    if isinstance(schedule, FlowSchedule):
+        if recipe.prediction == "velocity" and recipe.loss_weight.kind == "none":
+            flags = density_flags(recipe, schedule.shift, trainer)
+    elif recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform":
         flags = weight_flags(recipe, trainer)
-    if flags is None:
-        return [Phrase(f"{trainer}: no script accepts it")]
+    if flags is None or recipe.conflicts is not None:
+        return refused
     if recipe.prediction == "v_prediction":
         flags = PREDICTS_V[trainer] | flags
     if not flags:
@@ -73,8 +70,7 @@ def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase
     if recipe.prediction == "epsilon" and trainer == "diffusers":
         flags = {"--prediction_type": "epsilon", **flags}
     found = [phrase(trainer, [family], f"{trainer}, {family}", flags) for family in FAMILIES[trainer, is_flow]]
-    accepted = [one for one in found if one.scripts]
-    return accepted or [Phrase(f"{trainer}: no script accepts it")]
+    return [one for one in found if one.scripts] or refused
 
 
 def script_flags(recipe: Recipe, schedule: Schedule) -> str:

@@ -32,18 +32,15 @@ HELD_OUT = 64
 
 def points(standing: Standing) -> dict[str, dict[float, float]]:
     """Variant → images of its trainings → FID at its best learning rate, geometric mean over seeds."""
-    race, found = standing.race, dict[str, dict[float, float]]()
-    for rung in (SHORT, WHOLE):
-        images = race.recipe.images * (race.short.share if rung == SHORT and race.short else 1.0)
-        average = means(standing.done.get(rung, {}))
-        for arm, one in best_of_arms(standing.done.get(rung, {})).items():
+    race, done, found = standing.race, standing.done, dict[str, dict[float, float]]()
+    rungs = [(race.short.share if race.short else 1.0, done.get(SHORT, {})), (1.0, done.get(WHOLE, {}))]
+    if standing.has_whole:
+        rungs.append((1.0, whole_results(done)))  # finalists have the mean of all their whole trainings
+    for share, results in rungs:
+        average = means(results)
+        for arm, one in best_of_arms(results).items():
             if math.isfinite(average[one]):
-                found.setdefault(arm, {})[images] = math.exp(average[one])
-    finalists = whole_results(standing.done) if standing.has_whole else {}
-    average = means(finalists)
-    for arm, one in best_of_arms(finalists).items():
-        if math.isfinite(average[one]):
-            found[arm][race.recipe.images] = math.exp(average[one])
+                found.setdefault(arm, {})[share * race.recipe.images] = math.exp(average[one])
     return found
 
 

@@ -11,14 +11,15 @@ from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import layer_macs, training_flops
+from unequal.race.claim import Slope, pays_from, worth
 from unequal.race.plan import Plan
 from unequal.race.simulation import Prospect, plans
 from unequal.report.formatting import duration
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Raced
 
-#: Fall of ln(FID) per doubling of the images, measured in a pilot with a U-Net on CIFAR-10 at 8 pixels.
-FALL_PER_DOUBLING = 0.2
+#: Fall of ln(FID) over images, 0.2 a doubling, measured in a pilot with a U-Net on CIFAR-10 at 8 pixels.
+FALL = Slope(0.2 / math.log(2), error=0.0)
 #: Variants that lowered FID most in the league, the best first.
 PROMISING = ("min_snr", "info_noise", "logit_normal", "mode", "low_discrepancy")
 #: Number of variants of a small race, and the smallest proposed share of a whole training's images.
@@ -66,14 +67,6 @@ class Prices:
     scoring: float
     start: float
 
-    def seconds(self, plan: Plan, arms: int) -> float:
-        """Seconds of a race on one device, one training after another."""
-        return plan.cost(arms) * self.training + sum(plan.trainings(arms)) * (self.scoring + self.start)
-
-    def price(self, plan: Plan, arms: int, budget: Budget) -> float:
-        """The price of a plan in the unit of a budget."""
-        return plan.cost(arms) * self.images if budget.in_images else self.seconds(plan, arms)
-
 
 def measured_prices(params: Raced, images: int, sampling: Sampling, start: float) -> Prices:
     """Time a few steps and passes, and estimate from them the cost of whole trainings and their scores.
@@ -108,8 +101,11 @@ class PricedRace:
         return plans(self.control, self.rates, self.delta, len(self.arms))
 
     def price(self, plan: Plan, budget: Budget) -> float:
-        """The price of a plan in the unit of a budget."""
-        return self.prices.price(plan, len(self.arms), budget)
+        """The price of a plan in the unit of a budget: images, or seconds of one device, one training after another."""
+        prices, arms = self.prices, len(self.arms)
+        if budget.in_images:
+            return plan.cost(arms) * prices.images
+        return plan.cost(arms) * prices.training + sum(plan.trainings(arms)) * (prices.scoring + prices.start)
 
     def cheapest(self, budget: Budget) -> float:
         """The price of the cheapest plan in the unit of a budget."""
@@ -142,7 +138,7 @@ class PricedRace:
         """
         price = self.price(found.plan, budget)
         least, own = (
-            pays_from(found, price),
+            least_final(found, price),
             images * (1 if budget.in_images else self.prices.training / self.prices.images),
         )
         if math.isinf(least):
@@ -221,27 +217,21 @@ def shrunk(asked: PricedRace, budget: Budget) -> list[PricedRace]:
     return []
 
 
-def worth_of(prospect: Prospect) -> float:
-    """Worth of a plan's expected gain, as a multiple of the control's images."""
-    return math.exp(prospect.gain / (FALL_PER_DOUBLING / math.log(2)))
-
-
-def pays_from(found: Prospect, price: float) -> float:
-    """Least length of a final training for which a race of this price pays, in the price's unit."""
-    multiple = worth_of(found)
-    return price / (multiple - 1) if multiple > 1 else math.inf
+def least_final(found: Prospect, price: float) -> float:
+    """Least length of a final training for which a race of this price pays, in the price's unit; ∞: none."""
+    return pays_from(price, worth(-found.gain, FALL)) or math.inf
 
 
 def refuse_what_does_not_pay(found: Prospect, price: float, final: Budget) -> None:
     """Raise UserError where the final training is too short for a race of this price."""
-    if final.amount < (least := pays_from(found, price)):
+    if final.amount < (least := least_final(found, price)):
         raise UserError(
             f"do not race: below {final.shown(least)} of final training it does not pay, and yours takes "
             f"{final.shown(final.amount)}"
         )
 
 
-def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) -> list[str]:
+def table(found: Sequence[Prospect], race: PricedRace, budget: Budget) -> list[str]:
     """Table of simulated plans as lines, the best first."""
     head = (
         f"{'short':>14} {'whole':>16} {'finals':>14} {'fresh':>7} {'price':>14} {'FID lost':>8} {'within 5 %':>10} "
@@ -255,7 +245,7 @@ def table(found: Sequence[Prospect], prices: Prices, arms: int, budget: Budget) 
         whole = f"{seated} × {len(plan.whole)}{' × 2 rates' if plan.lower else ''}"
         finals = f"{plan.finalists + 1} × {len(plan.finals)}" if plan.finals else "–"
         fresh = f"{len(plan.confirm)}+{len(plan.further)}" if plan.further else f"{len(plan.confirm)}"
-        price = budget.shown(prices.price(plan, arms, budget))
+        price = budget.shown(race.price(plan, budget))
         lines.append(
             f"{short:>14} {whole:>16} {finals:>14} {fresh:>7} {price:>14} {one.regret:8.1%} "
             f"{one.near:10.0%} {one.better:6.0%} {one.better_half:6.0%}"

@@ -12,8 +12,7 @@ from unequal.settings.race import Arm, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import key
 from unequal.timesteps.partition import Partition
-from unequal.training.initialisation import Start
-from unequal.training.train import Outcome, TrainingJob, spec_for, train
+from unequal.training.train import Outcome, TrainingJob, train_fresh
 from unequal.workspace import Workspace
 
 
@@ -49,5 +48,4 @@ def train_arm(
     job = TrainingJob(name, recipe, settings.training, data, torch_seed(block))
     if settings.arm.batch_size is not None:
         job = with_batches(job, settings.arm.batch_size)
-    start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), job.seed)
-    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+    return train_fresh(workspace, job, settings.network, settings.schedule)

@@ -5,20 +5,22 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from unequal.errors import UserError, needs, plain
 
-from unequal.errors import UserError, plain
-from unequal.files import write_bytes
+needs(__name__, "pipeline", "ruamel")
+
+from ruamel.yaml import YAML  # noqa: E402
+from ruamel.yaml.comments import CommentedMap, CommentedSeq  # noqa: E402
 
 #: Largest width of a mapping on one line, in columns.
 WIDTH = 120
 
 
-def yaml_of_file() -> YAML:
+def yaml_of_file(width: int = WIDTH) -> YAML:
     """Reader and writer of YAML that preserves comments, quotes and the order of keys."""
     yaml = YAML()
-    yaml.preserve_quotes, yaml.width = True, WIDTH
+    yaml.preserve_quotes, yaml.width = True, width
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.representer.add_representer(type(None), lambda one, _: one.represent_scalar("tag:yaml.org,2002:null", "null"))
     return yaml
@@ -45,7 +47,26 @@ def in_lines(section: Mapping[str, Any], comments: Mapping[str, str] | None = No
     return found
 
 
-def edited(path: Path, change: Mapping[str, Any]) -> str:
+def change(document: Any, values: Mapping[str, Any]) -> None:
+    """Set a document's values at dotted keys; mappings there are replaced as a whole."""
+    for dotted, value in values.items():
+        *sections, last = dotted.split(".")
+        place = document
+        for section in sections:
+            if not isinstance(place.get(section), dict):
+                place[section] = CommentedMap()
+            place = place[section]
+        place[last] = value
+
+
+def text_of(document: Any, yaml: YAML) -> str:
+    """Text of a document."""
+    text = StringIO()
+    yaml.dump(document, text)
+    return text.getvalue()
+
+
+def edited(path: Path, values: Mapping[str, Any]) -> str:
     """Text of a params file after its values at dotted keys are set; mappings there are replaced as a whole.
 
     Raises:
@@ -56,19 +77,5 @@ def edited(path: Path, change: Mapping[str, Any]) -> str:
         document = yaml.load(path.read_text(encoding="utf-8"))
     except Exception as error:
         raise UserError(f"{path}: cannot be edited: {plain(str(error))}") from None
-    for dotted, value in change.items():
-        *sections, last = dotted.split(".")
-        place = document
-        for section in sections:
-            if not isinstance(place.get(section), dict):
-                place[section] = CommentedMap()
-            place = place[section]
-        place[last] = value
-    text = StringIO()
-    yaml.dump(document, text)
-    return text.getvalue()
-
-
-def write(path: Path, text: str) -> None:
-    """Write the file atomically."""
-    write_bytes(path, text.encode())
+    change(document, values)
+    return text_of(document, yaml)
