@@ -36,23 +36,6 @@ class Settings(StageSettings):
     extractor: Extractor
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings, data: str = "data") -> None:
-    """Build the feature extractor, on the images in a folder of that name below artifacts."""
-    images = PreparedData.open(run.input(f"artifacts/{data}"))
-    run.source("extractor")
-    folder = run.output("artifacts/extractor")
-    folder.mkdir()
-    chosen = settings.extractor
-    weights, accurate = MAKERS[chosen.kind](run, settings, images, folder)
-    sha256 = None if weights is None else content_hash(folder / weights)
-    built = BuiltExtractor(
-        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
-    ).model_dump()
-    write_json(folder / FACTS, built)
-    run.metrics("results/metrics/extractor.json", built)
-
-
 def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
     """Train a small network on the labels, or on rotations."""
     return CLASSIFIER, trained_classifier(run, settings, images, folder / CLASSIFIER)
@@ -146,5 +129,18 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     return accurate
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings, data: str = "data") -> None:
+    """Build the feature extractor, on the images in a folder of that name below artifacts."""
+    images = PreparedData.open(run.input(f"artifacts/{data}"))
+    run.source("extractor")
+    folder = run.output("artifacts/extractor")
+    folder.mkdir()
+    chosen = settings.extractor
+    weights, accurate = MAKERS[chosen.kind](run, settings, images, folder)
+    sha256 = None if weights is None else content_hash(folder / weights)
+    built = BuiltExtractor(
+        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
+    ).model_dump()
+    write_json(folder / FACTS, built)
+    run.metrics("results/metrics/extractor.json", built)

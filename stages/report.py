@@ -65,53 +65,6 @@ class Settings(StageSettings):
     groups: tuple[int, ...] = key("groups.ids")
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Write the report."""
-    found = read_results(
-        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
-    )
-    changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    place = place_below()
-    compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
-    statements, differences = sections(found, compared, changes), against_control(found)
-    best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
-    variants, table, wall = scored(found), variants_table(found, differences), engine_seconds()
-    report = Report(
-        title=SMOKE_TITLE if is_trial(place) else TITLE,
-        lead=best.text,
-        commands=commands(best.model, place),
-        facts=facts(found, wall, run.runtime.price_an_hour),
-        overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
-        sections=statements,
-        tables=[
-            table,
-            scores_and_costs(variants, found.references),
-            losses_table(in_order(found.losses, variants), found.floor, found.schedule),
-            groups_table(found.groups, found.group_shares, found.group_steps),
-            *([searches_table(found.searches)] if found.searches else []),
-            *([asked] if (asked := requests_table(found.searches)) else []),
-            *([experts_table(found)] if found.joint and found.experts else []),
-        ],
-        conditions=found.conditions(),
-        drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
-        documents=documents(found, compared, statements, table),
-        rows={"fid": fid_rows(list(found.variants.values()))},
-    )
-    publish(run, report)
-    rows, path = slot_change_rows(changes), run.output("results/interference.csv")
-    # Without profiled slot models the table has its head alone.
-    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
-    # Stages whose score came from a cache have logged nothing with this run's configuration.
-    scores = {name: variant.fid for name, variant in found.variants.items()}
-    write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
-    logged = {f"fid_{name}": fid for name, fid in scores.items()}
-    if wall is not None:
-        logged["command_minutes"] = wall / 60
-    print_summary(found, best, place)
-    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))
-
-
 def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]) -> dict[str, float]:
     """Figures that MLflow compares between runs: changes from the control with their intervals, and costs."""
     control, compared = control_of(found), endpoints(found.schedule)
@@ -175,5 +128,48 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
     return {name: one for name, one in drawn.items() if shown.get(name, True)}
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the report."""
+    found = read_results(
+        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
+    )
+    changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
+    place = place_below()
+    compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
+    statements, differences = sections(found, compared, changes), against_control(found)
+    best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
+    variants, table, wall = scored(found), variants_table(found, differences), engine_seconds()
+    report = Report(
+        title=SMOKE_TITLE if is_trial(place) else TITLE,
+        lead=best.text,
+        commands=commands(best.model, place),
+        facts=facts(found, wall, run.runtime.price_an_hour),
+        overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
+        sections=statements,
+        tables=[
+            table,
+            scores_and_costs(variants, found.references),
+            losses_table(in_order(found.losses, variants), found.floor, found.schedule),
+            groups_table(found.groups, found.group_shares, found.group_steps),
+            *([searches_table(found.searches)] if found.searches else []),
+            *([asked] if (asked := requests_table(found.searches)) else []),
+            *([experts_table(found)] if found.joint and found.experts else []),
+        ],
+        conditions=found.conditions(),
+        drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
+        documents=documents(found, compared, statements, table),
+        rows={"fid": fid_rows(list(found.variants.values()))},
+    )
+    publish(run, report)
+    rows, path = slot_change_rows(changes), run.output("results/interference.csv")
+    # Without profiled slot models the table has its head alone.
+    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
+    # Stages whose score came from a cache have logged nothing with this run's configuration.
+    scores = {name: variant.fid for name, variant in found.variants.items()}
+    write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
+    logged = {f"fid_{name}": fid for name, fid in scores.items()}
+    if wall is not None:
+        logged["command_minutes"] = wall / 60
+    print_summary(found, best, place)
+    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))

@@ -217,7 +217,3 @@ def main(run: Run, settings: Settings) -> None:
         return Extras([rows_table("Boundaries", rows, NOTE)], [sweep(families, results, shown)], {"borders": rows})
 
     write_report(run, settings, own)
-
-
-if __name__ == "__main__":
-    main()

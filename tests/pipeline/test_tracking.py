@@ -48,8 +48,6 @@ def main(run: Run, settings: Settings, name: str) -> None:
     for step in range(20):
         run.log({"loss": 1 / (step + 1)}, step)
     run.metrics(f"results/{name}.json", {"score": 2.5}, headline={f"score_{name}": 2.5})
-
-main()
 """
 
 

@@ -1,5 +1,6 @@
 """Gate of a graph: check its params.yaml as a whole before anything runs."""
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,15 +25,16 @@ class Settings(StageSettings):
 class Gate(StageCommand):
     """The stage that refuses an unsound params.yaml."""
 
-    def __init__(self, program: str, model: type[Core], *checks: Check) -> None:
+    def __init__(self, module: str, model: type[Core], *checks: Check) -> None:
         """
         Args:
-            program: the file that is run, `__file__` there.
+            module: the program, `__name__` there, which ends with this definition: `python -m` runs it here.
             model: what a params file as a whole is read by.
             checks: raise UserError for settings of data and networks that a later stage would refuse.
         """
         self.model, self.checks = model, checks
-        super().__init__(self.refuse, Settings, program=Path(program))
+        super().__init__(self.refuse, Settings, program=Path(str(sys.modules[module].__file__)))
+        self.run_if_main(module)
 
     def refuse(self, run: Run, settings: Settings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""

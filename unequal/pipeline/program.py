@@ -94,7 +94,7 @@ class ProcessGroup:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
-        self.kill_all()
+        self.signal_all(signal.SIGKILL)
         for process in self.processes:
             process.wait()
 
@@ -117,17 +117,12 @@ class ProcessGroup:
             self.stopped_by = number
             self.signal_all()
         elif number == signal.SIGINT:
-            self.kill_all()
+            self.signal_all(signal.SIGKILL)
 
-    def kill_all(self) -> None:
-        """Kill all processes."""
+    def signal_all(self, number: int = LAUNCHED[0]) -> None:
+        """Signal all processes, by default to stop."""
         for process in self.processes:
-            process.kill()
-
-    def signal_all(self) -> None:
-        """Signal all processes to stop."""
-        for process in self.processes:
-            process.send_signal(LAUNCHED[0])
+            process.send_signal(number)
 
     def running(self) -> bool:
         """Say whether a process still runs."""

@@ -4,7 +4,7 @@
     def main(run: Run, settings: Settings, recipe: str) -> None:
         ...
 
-makes `main` a command-line program with the option `--recipe`. It writes its outputs into a work
+makes `main`, the last of its file, a command-line program with the option `--recipe`. It writes its outputs into a work
 directory, from where they move into place when the function has returned. A stop before that leaves no
 output, only the resumable state. A work directory's key is a hash of all that shapes a result, so a
 changed setting or input never resumes a stale state.
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import click
 import numpy as np
@@ -26,12 +26,8 @@ import torch
 from unequal import processes
 from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError, say
-from unequal.files import (
-    require,
-    settings_hash,
-    write_json,
-)
-from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
+from unequal.files import require, settings_hash, write_json
+from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
 from unequal.pipeline.devices import lease
 from unequal.pipeline.fingerprint import refuse_other_code
 from unequal.pipeline.program import (
@@ -46,10 +42,7 @@ from unequal.pipeline.program import (
 from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
-from unequal.pipeline.workdirs import (
-    ensure_dir,
-    study,
-)
+from unequal.pipeline.workdirs import ensure_dir, study
 from unequal.processes import threads
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.settings.training import Runtime
@@ -145,9 +138,7 @@ class Run:
     def _begun(self) -> Attempt:
         """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
-            conditions = Conditions(self._params, self._inputs, self.code)
-            keys = self._key(), self._key(MILESTONES)
-            self._attempt = Attempt(self.name, self.instance, keys[0], conditions, self._engine, self.leads, keys[1])
+            self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads, self._key(MILESTONES))
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
         return self._attempt
@@ -241,8 +232,15 @@ class Run:
         outputs: list[Path] = []
         if self._attempt is not None:
             outputs = list(self._attempt.outputs)
-            artifacts = list(map(str, self._parent_artifacts))
-            self._attempt.publish(Logged(self._results, self._parent_results, artifacts))
+            self._attempt.publish(
+                stage=self.name,
+                params=self._params,
+                inputs=self._inputs,
+                code=self.code,
+                results=self._results,
+                parent_results=self._parent_results,
+                parent_artifacts=list(map(str, self._parent_artifacts)),
+            )
         self._tracker.artifacts(outputs)
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
@@ -289,6 +287,12 @@ class StageCommand(click.Command):
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
+
+    def run_if_main(self, module: str) -> Self:
+        """Run the program where Python was started with the module that defines it."""
+        if module == "__main__":
+            self()
+        return self
 
     def main(self, *arguments: Any, **named: Any) -> Any:
         """Run the program by click; after a success its process ends at once."""
@@ -337,9 +341,10 @@ def imports_frozen() -> Iterator[None]:
 def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Callable[..., None]], StageCommand]:
     """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int.
 
-    With `shared`, the program starts `runtime.processes` processes, which share the work.
+    With `shared`, the program starts `runtime.processes` processes, which share the work. `python -m` runs it as soon
+    as it is defined, so that nothing follows `main` in its file.
     """
-    return lambda function: StageCommand(function, settings, shared)
+    return lambda function: StageCommand(function, settings, shared).run_if_main(function.__module__)
 
 
 def option(parameter: Parameter) -> click.Option:

@@ -206,7 +206,3 @@ def main(run: Run, settings: Settings) -> None:
         {"delta": sweep.delta, "calls": verdicts, "confirmed": fresh},
         headline={f"change_{calls}_{way}": families[calls][way].change for calls in families for way in sweep.compared},
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,3 @@ def main(run: Run, settings: Settings) -> None:
     params = ComparisonParams.read(run.input("params.yaml"))
     results = read_results(run.input("results/endpoints"), params.comparison)
     run.metrics("results/confirm/first.json", named_first(results, params).model_dump(mode="json"))
-
-
-if __name__ == "__main__":
-    main()
