@@ -6,6 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
+from unequal.errors import say
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.measures.loss_profile import endpoints
 from unequal.pipeline.commit import commit_words
@@ -13,8 +14,10 @@ from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.captions import CAPTIONS
 from unequal.report.comparisons import loss_differences
-from unequal.report.formatting import duration, today
+from unequal.report.drawing import picture_grid, prefixed
+from unequal.report.formatting import duration, label, today
 from unequal.report.heads import head_wins
+from unequal.report.memorizing import grid_size
 from unequal.report.overview import (
     against_control,
     control_of,
@@ -31,8 +34,6 @@ from unequal.report.pipeline_pictures import (
     groups_and_limits,
     loss_changes,
     loss_profile,
-    progress_rows,
-    sample_grid,
     sampler_probabilities,
     slot_changes,
     training_curves,
@@ -48,9 +49,9 @@ from unequal.report.pipeline_tables import (
     searches_table,
     slot_change_rows,
 )
-from unequal.report.results import RunResults, data_condition, read_results
+from unequal.report.results import RunResults, data_condition, read_results, steps_of_experts
 from unequal.report.statements import Difference
-from unequal.report.summary import commands, engine_seconds, print_summary
+from unequal.report.summary import commands, engine_seconds, summary
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -107,12 +108,11 @@ def facts(found: RunResults, wall: float | None, price: float | None) -> str:
 def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
     """Name → size in inches and drawing function, in the order of the page."""
     changes = found.changes("train", settings.finetuned)
+    progress = {f"{prefixed(images)} images": samples for images, samples in found.progress.items()}
+    samples = {label(name): images for name, images in in_order(found.samples, scored(found)).items()}
     drawn = {
         "training_curves": (WIDE, partial(training_curves, trainings=found.trainings)),
-        "progress": (
-            (10.5, 0.75 * len(found.progress) + 0.3),
-            partial(progress_rows, progress=found.progress),
-        ),
+        "progress": (grid_size(len(progress)), partial(picture_grid, rows=progress)),
         "loss_profile": (
             TALL,
             partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
@@ -122,7 +122,7 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
         "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         **({} if found.wins is None else {"head_wins": (BROAD, partial(head_wins, wins=found.wins))}),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
-        "samples": (TALL, partial(sample_grid, samples=in_order(found.samples, scored(found)))),
+        "samples": (TALL, partial(picture_grid, rows=samples)),
     }
     shown = {"loss_changes": len(found.losses) > 1, "interference": bool(changes), "progress": bool(found.progress)}
     return {name: one for name, one in drawn.items() if shown.get(name, True)}
@@ -151,7 +151,7 @@ def main(run: Run, settings: Settings) -> None:
             table,
             scores_and_costs(variants, found.references),
             losses_table(in_order(found.losses, variants), found.floor, found.schedule),
-            groups_table(found.groups, found.group_shares, found.group_steps),
+            groups_table(found.groups, found.group_shares, steps_of_experts(found.variants)),
             *([searches_table(found.searches)] if found.searches else []),
             *([asked] if (asked := requests_table(found.searches)) else []),
             *([experts_table(found)] if found.joint and found.experts else []),
@@ -171,5 +171,5 @@ def main(run: Run, settings: Settings) -> None:
     logged = {f"fid_{name}": fid for name, fid in scores.items()}
     if wall is not None:
         logged["command_minutes"] = wall / 60
-    print_summary(found, best, place)
+    say(*summary(found, best, wall, place))
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)} | costs_and_intervals(found, differences))

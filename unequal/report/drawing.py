@@ -86,7 +86,7 @@ LOG_TICKS = {10: (1, 2, 5), 2.5: (1, 1.5, 2, 3, 4, 5, 7), 0: (1, 1.1, 1.2, 1.5, 
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
-def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path:
+def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> None:
     """Draw a picture of `size` inches into a PNG file; the same figures give the same bytes."""
     with matplotlib.style.context(["default", STYLE]):  # independent of the user's matplotlibrc
         figure = Figure(figsize=size, layout="constrained")
@@ -97,7 +97,6 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) 
             content, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.08
         )
     write_bytes(path, content.getvalue())
-    return path
 
 
 def colour(name: str) -> str:
@@ -200,7 +199,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names
             text = axes.annotate(name, (x, y), shift, arrowprops=line, zorder=1, **style)
             text.update_positions(renderer)
             box = Text.get_window_extent(text, renderer)
-            if inside(box, frame) and not box.count_overlaps(taken):
+            if frame.contains(*box.min) and frame.contains(*box.max) and not box.count_overlaps(taken):
                 taken.append(box)
                 break
             text.remove()
@@ -210,11 +209,6 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
     """Area that a marker and its error bar cover, in pixels."""
     (_, low), (middle, high) = axes.transData.transform([(x, y - error), (x, y + error)])
     return Bbox.from_extents(middle - 9, low - 9, middle + 9, high + 9)
-
-
-def inside(box: Bbox, frame: Bbox) -> bool:
-    """Say whether a box lies within another."""
-    return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
 
 
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
