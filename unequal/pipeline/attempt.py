@@ -276,8 +276,11 @@ class Attempt:
             )
         for path in self.outputs:  # a folder that cannot be made is refused before any output moves
             path.parent.mkdir(parents=True, exist_ok=True)
-        own = {"instance": self.instance, "folder": str(Path.cwd()), "engine": self.engine, "outputs": self._written()}
-        write_facts(self.folder / NOTE, Finished(**own, **facts).model_dump(mode="json"))
+        outputs = self._written()
+        finished = Finished(
+            instance=self.instance, folder=str(Path.cwd()), engine=self.engine, outputs=outputs, **facts
+        )
+        write_facts(self.folder / NOTE, finished.model_dump(mode="json"))
         for path, staged in self.outputs.items():
             put_into_place(staged, path)
 

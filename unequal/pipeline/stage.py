@@ -73,7 +73,7 @@ class Run:
         options: Mapping[str, str | int],
         runtime: Runtime,
         code: Fingerprint,
-        params: Mapping[str, Any],
+        params: dict[str, Any],
     ) -> None:
         self.name = name
         self.code = code
@@ -90,9 +90,8 @@ class Run:
         self._parent_artifacts: list[Path] = []
         self._engine = engine_run()
         self._attempt: Attempt | None = None
-        document = read_yaml(PARAMS)
-        self._settings = without_paths(settings.model_dump(mode="json"), document)
-        execution = StageExecution(name, self.options, self._settings, without_paths(document, document), document)
+        self._settings = without_paths(settings.model_dump(mode="json"), params)
+        execution = StageExecution(name, self.options, self._settings, without_paths(params, params), params)
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 

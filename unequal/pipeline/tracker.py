@@ -100,10 +100,9 @@ class Tracker:
         folder = model.absolute()
 
         def task(store: Store) -> None:
-            from unequal.pipeline.registry import Registration, register
+            from unequal.pipeline.registry import register
 
-            asked = Registration(f"{store.experiment}-{name}", folder, tuple(timesteps), sampling)
-            register(store.client, store.child, asked)
+            register(store.client, store.child, f"{store.experiment}-{name}", folder, timesteps, sampling)
 
         self._put(task)
 
