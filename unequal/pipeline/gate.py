@@ -18,10 +18,6 @@ P = TypeVar("P", bound=Core)
 Check = Callable[[Any], None]
 
 
-class Settings(StageSettings):
-    """No keys: the gate reads the whole file as a dependency."""
-
-
 class Gate(StageCommand):
     """The stage that refuses an unsound params.yaml."""
 
@@ -33,10 +29,11 @@ class Gate(StageCommand):
             checks: raise UserError for settings of data and networks that a later stage would refuse.
         """
         self.model, self.checks = model, checks
-        super().__init__(self.refuse, Settings, program=Path(str(sys.modules[module].__file__)))
+        # No keys: the whole file is a dependency.
+        super().__init__(self.refuse, StageSettings, program=Path(str(sys.modules[module].__file__)))
         self.run_if_main(module)
 
-    def refuse(self, run: Run, settings: Settings) -> None:
+    def refuse(self, run: Run, settings: StageSettings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""
         checked(run.input("params.yaml"), self.model, self.checks)
         # Equal content at each pass: later stages wait for the gate, but do not go stale with it.

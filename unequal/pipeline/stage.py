@@ -77,7 +77,6 @@ class Run:
     ) -> None:
         self.name = name
         self.code = code
-        self.settings: Any = settings
         self.options = dict(options)
         self.runtime = runtime
         #: Whether this process, of those that share the stage, locks, logs and publishes.

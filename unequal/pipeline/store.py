@@ -139,7 +139,7 @@ class Store:
         runs = self.client.search_runs([experiment], f"tags.`{CONFIGURATION_TAG}` != ''", max_results=EARLIER_RUNS)
         earlier = [Earlier(run.info.run_name or run.info.run_id, run.data.params) for run in runs]
         logged = {key: as_text(value)[:PARAM_CHARACTERS] for key, value in leaves(self.execution.configuration)}
-        return run_label(self.execution.written, committed_settings(Path.cwd()), logged, earlier)
+        return run_label(self.execution.written, committed_settings(), logged, earlier)
 
     def create_child(self) -> None:
         """Create the run of this execution; a tag names its parent, whatever the environment says."""
