@@ -154,11 +154,6 @@ class ProcessGroup:
         return min(left, key=lambda path: path.stat().st_mtime_ns).read_text(encoding="utf-8") if left else None
 
 
-def same_command() -> list[str]:
-    """Return the command that has started this program."""
-    return [sys.executable, *sys.orig_argv[1:]]
-
-
 def follow_launcher() -> None:
     """In a launched process: stop by the launcher's signal alone, and end with it.
 

@@ -36,7 +36,6 @@ from unequal.pipeline.program import (
     launch,
     memory_refusal,
     num_processes,
-    same_command,
     stop_requested,
 )
 from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
@@ -311,7 +310,7 @@ class StageCommand(click.Command):
             # Held until the process ends; processes of a launched stage see what their launcher holds.
             self.gpus = lease(runtime.processes or 1 if self.shared else 1) if processes.folder() is None else []
             if self.shared and (count := num_processes(runtime)) > 1:
-                sys.exit(launch(count, same_command(), runtime.threads))
+                sys.exit(launch(count, [sys.executable, *sys.orig_argv[1:]], runtime.threads))
             code = fingerprint(self.program)
             refuse_other_code(self.stage_name, code)
             run = Run(self.stage_name, settings, options, runtime, code, params)

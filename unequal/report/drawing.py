@@ -213,25 +213,15 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
 
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     """Draw the first of each row's images [n, C, H, W] (uint8) side by side, after the row's name."""
-    axes = figure.subplots()
-    drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
-    height, width = drawn[0].shape[0], max(row.shape[1] for row in drawn)
-    around = [(0, 0)] * (drawn[0].ndim - 2)
-    drawn = [np.pad(row, [(0, 0), (0, width - row.shape[1]), *around], constant_values=255) for row in drawn]
-    gap = max(1, height // 8)
-    separator = np.full((gap, *drawn[0].shape[1:]), 255, np.uint8)
-    wall = np.concatenate([part for row in drawn for part in (row, separator)][:-1])
-    axes.imshow(wall, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    axes, shown = figure.subplots(), [images[:COLUMNS] for images in rows.values()]
+    (height, width), columns = shown[0].shape[2:], max(map(len, shown))
+    gap, beside = max(1, height // 8), max(1, width // 8)
+    around = (0, 0), (0, gap), (0, beside)
+    cells = np.stack([np.pad(one, ((0, columns - len(one)), *around), constant_values=255) for one in shown])
+    wall = cells.transpose(0, 3, 1, 4, 2).reshape(len(shown) * (height + gap), columns * (width + beside), -1)
+    axes.imshow(wall[:-gap, :-beside].squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_yticks([height / 2 - 0.5 + i * (height + gap) for i in range(len(rows))], list(rows))
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(False)
     axes.spines[:].set_visible(False)
-
-
-def mosaic_row(images: np.ndarray) -> np.ndarray:
-    """Images [n, C, H, W] side by side with gaps: [H, width, 3], or [H, width] where C is 1."""
-    gap = max(1, images.shape[-1] // 8)
-    padded = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, gap)), constant_values=255)
-    row = np.concatenate(list(padded.transpose(0, 2, 3, 1)), axis=1)[:, :-gap]
-    return row[..., 0] if row.shape[-1] == 1 else row
