@@ -113,8 +113,8 @@ class Tracker:
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._put(partial(Store.log_table, name=name, rows=rows))
 
-    def parent_results(self, metrics: Mapping[str, Any]) -> None:
-        self._put(partial(Store.log_points, points=points(numbers(metrics), step=0), parent=True))
+    def parent_results(self, metrics: Mapping[str, float]) -> None:
+        self._put(partial(Store.log_points, points=points(metrics, step=0), parent=True))
 
     def artifacts(self, paths: Sequence[Path], parent: bool = False) -> None:
         """Log files and folders: small files as they are, large ones as a reference.
@@ -258,10 +258,3 @@ def points(metrics: Mapping[str, float], step: int) -> list[Point]:
     """Make points of curves of metrics, at this moment."""
     now = round(time.time() * 1000)
     return [Point(name, float(value), now, step) for name, value in metrics.items()]
-
-
-def numbers(content: Mapping[str, Any]) -> dict[str, float]:
-    """Collect the numbers among the leaves of a JSON document; truth values are none."""
-    return {
-        key: value for key, value in leaves(content) if isinstance(value, int | float) and not isinstance(value, bool)
-    }
