@@ -1,6 +1,5 @@
 """Gate of a graph: check its params.yaml as a whole before anything runs."""
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,8 +29,8 @@ class Gate(StageCommand):
         """
         self.model, self.checks = model, checks
         # No keys: the whole file is a dependency.
-        super().__init__(self.refuse, StageSettings, program=Path(str(sys.modules[module].__file__)))
-        self.run_if_main(module)
+        super().__init__(self.refuse, StageSettings, module)
+        self.run_if_main()
 
     def refuse(self, run: Run, settings: StageSettings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""

@@ -264,30 +264,25 @@ class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        program: the file that is run; by default the one that holds the function.
-        stage_name: its name.
+        module: its name when it was defined; `__main__` where Python was started with it.
+        program: its file.
+        stage_name: the file's name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
     """
 
     def __init__(
-        self,
-        function: Callable[..., None],
-        settings: type[StageSettings],
-        shared: bool = False,
-        program: Path | None = None,
+        self, function: Callable[..., None], settings: type[StageSettings], module: str, shared: bool = False
     ) -> None:
-        self.function = function
-        self.settings = settings
-        self.shared = shared
-        self.program = (program or Path(function.__code__.co_filename)).resolve()
+        self.function, self.settings, self.module, self.shared = function, settings, module, shared
+        self.program = Path(str(sys.modules[module].__file__)).resolve()
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
 
-    def run_if_main(self, module: str) -> Self:
-        """Run the program where Python was started with the module that defines it."""
-        if module == "__main__":
+    def run_if_main(self) -> Self:
+        """Run the program where Python was started with it."""
+        if self.module == "__main__":
             self()
         return self
 
@@ -296,8 +291,7 @@ class StageCommand(click.Command):
         try:
             return super().main(*arguments, **named)
         except SystemExit as ending:
-            started = getattr(sys.modules["__main__"], "__file__", None)
-            if not ending.code and started and Path(started).resolve() == self.program:
+            if not ending.code and self.module == "__main__":
                 exit_at_once()
             raise
 
@@ -341,7 +335,7 @@ def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Call
     With `shared`, the program starts `runtime.processes` processes, which share the work. `python -m` runs it as soon
     as it is defined, so that nothing follows `main` in its file.
     """
-    return lambda function: StageCommand(function, settings, shared).run_if_main(function.__module__)
+    return lambda function: StageCommand(function, settings, function.__module__, shared).run_if_main()
 
 
 def option(parameter: Parameter) -> click.Option:
