@@ -1,14 +1,13 @@
 """Replicas: the whole pipeline again with another seed, in a folder of its own with the same graph."""
 
 import os
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from unequal.files import write_bytes
-from unequal.pipeline.sources import sources, value_at
+from unequal.pipeline.sources import sources
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import expanded
 
@@ -44,12 +43,19 @@ def replica_params(document: dict[str, Any], number: int) -> dict[str, Any]:
 
     Paths of sources are rewritten relative to the replica's folder.
     """
-    changed = deepcopy(document) | {"seed": document["seed"] + number, "replicas": 1}
-    seeds = document["evaluation"]["seeds"]
-    step = max(seeds) - min(seeds) + 1
-    changed["evaluation"]["seeds"] = [seed + number * step for seed in seeds]
+    scored = document["evaluation"]
+    step = max(scored["seeds"]) - min(scored["seeds"]) + 1
+    own = {"seeds": [seed + number * step for seed in scored["seeds"]]}
+    changed = document | {"seed": document["seed"] + number, "replicas": 1, "evaluation": scored | own}
     for source in sources(document).values():
         if source.value is not None and os.path.exists(path := expanded(source.value)):
             *sections, last = source.key.split(".")
-            value_at(changed, *sections)[last] = os.path.relpath(path, replica_folder(changed["seed"]))
+            place = os.path.relpath(path, replica_folder(changed["seed"]))
+            changed = with_value(changed, [*sections, last], place)
     return changed
+
+
+def with_value(document: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
+    """Return a copy of a document with another value at nested keys."""
+    first, *rest = keys
+    return document | {first: with_value(document[first], rest, value) if rest else value}
