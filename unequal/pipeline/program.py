@@ -43,20 +43,15 @@ def num_processes(runtime: Runtime) -> int:
     """
     if folder() is not None:
         return 1
-    gpus = visible_gpus(runtime)
+    gpus = 0
+    if runtime.device != "cpu" and runtime.processes != 1:
+        import torch  # where it matters alone
+
+        gpus = torch.cuda.device_count()
     count = runtime.processes or max(1, gpus)
     if gpus and count > gpus:
         raise UserError(f"{PARAMS}: runtime.processes: {count}: one a GPU; allowed here: 1 … {gpus}, or null for all")
     return count
-
-
-def visible_gpus(runtime: Runtime) -> int:
-    """Count the GPUs that a stage may use; torch is imported only where it matters."""
-    if runtime.device == "cpu" or runtime.processes == 1:
-        return 0
-    import torch
-
-    return torch.cuda.device_count()
 
 
 def launch(count: int, command: Sequence[str], threads: int = 1) -> int:
