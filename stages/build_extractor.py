@@ -36,28 +36,6 @@ class Settings(StageSettings):
     extractor: Extractor
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings, data: str = "data") -> None:
-    """Build the feature extractor, on the images in a folder of that name below artifacts."""
-    images = PreparedData.open(run.input(f"artifacts/{data}"))
-    run.source("extractor")
-    folder = run.output("artifacts/extractor")
-    folder.mkdir()
-    chosen = settings.extractor
-    weights, accurate = MAKERS[chosen.kind](run, settings, images, folder)
-    sha256 = None if weights is None else content_hash(folder / weights)
-    built = BuiltExtractor(
-        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
-    ).model_dump()
-    write_json(folder / FACTS, built)
-    run.metrics("results/metrics/extractor.json", built)
-
-
-def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
-    """Train a small network on the labels, or on rotations."""
-    return CLASSIFIER, trained_classifier(run, settings, images, folder / CLASSIFIER)
-
-
 def make_inception(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
     """Copy the weights of the settings' file; without one, torch-fidelity's own are used."""
     if settings.extractor.weights is None:
@@ -67,18 +45,23 @@ def make_inception(run: Run, settings: Settings, images: PreparedData, folder: P
 
 
 def make_dinov2(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
-    """Copy the files of the settings' folder that are read."""
-    copy_dinov2(Path(settings.extractor.weights or ""), folder / DINOV2, settings.extractor.features)
+    """Copy the files of the settings' folder that are read.
+
+    Raises:
+        UserError: another model, or another number of features.
+    """
+    source, target, features = Path(settings.extractor.weights or ""), folder / DINOV2, settings.extractor.features
+    place = f"extractor.weights: {source}"
+    check_files(source, place)
+    target.mkdir()
+    for name in (CONFIG, TENSORS):
+        shutil.copyfile(source / name, target / name)
+    # The copy is checked, since transformers would read further files next to the source.
+    network = dinov2_of(target, place)
+    if network.features != features:
+        raise UserError(f"extractor.features: {features}; {source} has {network.features}, its hidden_size")
+    check_finite(network.network.state_dict(), place)
     return DINOV2, None
-
-
-#: Kind of an extractor → function that prepares it.
-MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Prepared]] = {
-    "classifier": make_classifier,
-    "rotations": make_classifier,
-    "inception": make_inception,
-    "dinov2": make_dinov2,
-}
 
 
 def copy_tensors(source: Path, target: Path) -> None:
@@ -96,22 +79,8 @@ def copy_tensors(source: Path, target: Path) -> None:
     )
 
 
-def copy_dinov2(source: Path, target: Path, features: int) -> None:
-    """Copy the files of DINOv2 that are read. Raises UserError for another model, or another number of features."""
-    place = f"extractor.weights: {source}"
-    check_files(source, place)
-    target.mkdir()
-    for name in (CONFIG, TENSORS):
-        shutil.copyfile(source / name, target / name)
-    # The copy is checked, since transformers would read further files next to the source.
-    network = dinov2_of(target, place)
-    if network.features != features:
-        raise UserError(f"extractor.features: {features}; {source} has {network.features}, its hidden_size")
-    check_finite(network.network.state_dict(), place)
-
-
-def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
-    """Train the network on the labels, or on rotations; return its accuracy on held-out images.
+def make_classifier(run: Run, settings: Settings, data: PreparedData, folder: Path) -> Prepared:
+    """Train a small network on the labels, or on rotations.
 
     Raises:
         UserError: no labels; features that distinguish nothing.
@@ -142,9 +111,31 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     shown = None if labels is None else labels[held]
     accurate = accuracy(net, data.images[held], shown)
     check_accuracy(accurate, len(data.holdout), shown)
-    save_classifier(path, net)
-    return accurate
+    save_classifier(folder / CLASSIFIER, net)
+    return CLASSIFIER, accurate
 
 
-if __name__ == "__main__":
-    main()
+#: Kind of an extractor → function that prepares it.
+MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Prepared]] = {
+    "classifier": make_classifier,
+    "rotations": make_classifier,
+    "inception": make_inception,
+    "dinov2": make_dinov2,
+}
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, data: str = "data") -> None:
+    """Build the feature extractor, on the images in a folder of that name below artifacts."""
+    images = PreparedData.open(run.input(f"artifacts/{data}"))
+    run.source("extractor")
+    folder = run.output("artifacts/extractor")
+    folder.mkdir()
+    chosen = settings.extractor
+    weights, accurate = MAKERS[chosen.kind](run, settings, images, folder)
+    sha256 = None if weights is None else content_hash(folder / weights)
+    built = BuiltExtractor(
+        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
+    ).model_dump()
+    write_json(folder / FACTS, built)
+    run.metrics("results/metrics/extractor.json", built)

@@ -30,7 +30,3 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     least = float(np.min(sampler.probabilities))
     facts = {"density": settings.sampler.density, "least": least, "share_of_slots": shares}
     run.metrics(f"results/metrics/sampler_{recipe}.json", facts)
-
-
-if __name__ == "__main__":
-    main()

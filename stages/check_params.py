@@ -7,7 +7,4 @@ from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 from unequal.settings.params import Params
 
-main = Gate(__file__, Params, check_labels, check_images, check_weights, check_reach, check_pretrained)
-
-if __name__ == "__main__":
-    main()
+main = Gate(__name__, Params, check_labels, check_images, check_weights, check_reach, check_pretrained)

@@ -19,21 +19,6 @@ class Settings(StageSettings):
     loss: str = key("slots.loss")
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Compute the slots from the base's profile."""
-    base = read_losses(run.input("artifacts/profiles/base.npz"))
-    floor = read_floor(run.input("artifacts/profiles/floor.npz"))
-    losses = {"total": LossProfile.of(base).mean}
-    if floor.size:
-        losses["excess"] = excess_loss(base, floor)
-    sets = slot_sets(losses, settings.count, settings.loss)
-    chosen = {"timesteps": len(base), "loss": settings.loss, "slots": sets[settings.loss]}
-    write_json(run.output("artifacts/slots.json"), chosen)
-    write_csv(run.output("results/slots.csv"), rows(sets, losses))
-    run.metrics("results/metrics/slots.json", sets)
-
-
 def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[str, Partition]:
     """Compute slots by every loss; a loss other than the chosen one is left out where it cannot be split."""
     if chosen not in losses:
@@ -59,5 +44,16 @@ def rows(sets: dict[str, Partition], losses: dict[str, np.ndarray]) -> list[dict
     return found
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Compute the slots from the base's profile."""
+    base = read_losses(run.input("artifacts/profiles/base.npz"))
+    floor = read_floor(run.input("artifacts/profiles/floor.npz"))
+    losses = {"total": LossProfile.of(base).mean}
+    if floor.size:
+        losses["excess"] = excess_loss(base, floor)
+    sets = slot_sets(losses, settings.count, settings.loss)
+    chosen = {"timesteps": len(base), "loss": settings.loss, "slots": sets[settings.loss]}
+    write_json(run.output("artifacts/slots.json"), chosen)
+    write_csv(run.output("results/slots.csv"), rows(sets, losses))
+    run.metrics("results/metrics/slots.json", sets)

@@ -33,7 +33,3 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     write_scores(scoring, experts, variant)
     if not isinstance(experts.record.spec.condition, LowResolution):  # which images alone make a sample of
         run.register(variant, folder, scoring.timesteps(experts), settings.sampling)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,7 +61,3 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
             "neighbourhood": {"real_against_real": neighbourhood, "noise_against_real": chosen.neighbourhood},
         },
     )
-
-
-if __name__ == "__main__":
-    main()

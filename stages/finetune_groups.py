@@ -36,7 +36,3 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
         f"experts_{architecture}/group_{group}", recipe, settings.training, data, settings.seed, pictures=True
     )
     write_results(run, train_expert(run, job, folder, groups.numbered(group), len(groups.groups)))
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,3 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
     job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed, pictures=True)
     write_results(run, train_further(run, job, Start.of_model(base, Scope(slots.numbered(slot)))))
-
-
-if __name__ == "__main__":
-    main()

@@ -14,6 +14,11 @@ class Settings(StageSettings):
     groups: Groups
 
 
+def sizes(groups: list[TimestepGroup]) -> dict[str, int]:
+    """Count the timesteps of each group."""
+    return {f"timesteps_of_group_{number}": group.range.length for number, group in enumerate(groups)}
+
+
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Group the timesteps."""
@@ -34,12 +39,3 @@ def main(run: Run, settings: Settings) -> None:
     write_json(run.output("artifacts/groups.json"), table)
     figures = {"mean_limit_ratio": mean_limit(groups), "groups": len(groups)} | sizes(groups)
     run.metrics("results/metrics/groups.json", figures)
-
-
-def sizes(groups: list[TimestepGroup]) -> dict[str, int]:
-    """Count the timesteps of each group."""
-    return {f"timesteps_of_group_{number}": group.range.length for number, group in enumerate(groups)}
-
-
-if __name__ == "__main__":
-    main()

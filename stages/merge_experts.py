@@ -14,25 +14,6 @@ class Settings(StageSettings):
     merging: Merging
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Merge the experts."""
-    net, base = load_model(run.input("artifacts/models/base"))
-    folder = run.input("artifacts/models/experts_unpruned")
-    weights = shares(settings.merging.weights, load_record(folder / "group_0").groups or 1)
-    experts = [folder / f"group_{group}" for group in range(len(weights))]
-    records = [unpruned_record(expert, base) for expert in experts]
-    merged = merge(net.state_dict(), (load_model(expert)[0].state_dict() for expert in experts), weights)
-    net.load_state_dict(merged.weights)
-    save_model(run.output("artifacts/models/merged"), net, merged_record(base, records))
-    figures = {
-        "weights": weights,
-        "relative_lengths": merged.relative_lengths,
-        "length_over_orthogonal": merged.length_over_orthogonal,
-    }
-    run.metrics("results/metrics/merge_experts.json", figures)
-
-
 def unpruned_record(folder: Path, base: ModelRecord) -> ModelRecord:
     """Read the record of an expert. Raises UserError where it is pruned, or not trained further from this base."""
     record = load_record(folder)
@@ -54,5 +35,20 @@ def merged_record(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:
     )
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Merge the experts."""
+    net, base = load_model(run.input("artifacts/models/base"))
+    folder = run.input("artifacts/models/experts_unpruned")
+    weights = shares(settings.merging.weights, load_record(folder / "group_0").groups or 1)
+    experts = [folder / f"group_{group}" for group in range(len(weights))]
+    records = [unpruned_record(expert, base) for expert in experts]
+    merged = merge(net.state_dict(), (load_model(expert)[0].state_dict() for expert in experts), weights)
+    net.load_state_dict(merged.weights)
+    save_model(run.output("artifacts/models/merged"), net, merged_record(base, records))
+    figures = {
+        "weights": weights,
+        "relative_lengths": merged.relative_lengths,
+        "length_over_orthogonal": merged.length_over_orthogonal,
+    }
+    run.metrics("results/metrics/merge_experts.json", figures)

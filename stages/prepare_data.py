@@ -17,7 +17,3 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     run.source("data")
     facts = prepare(settings.data, settings.seed, run.output(f"artifacts/{data}"), run.work / "parts")
     run.metrics(f"results/metrics/{data}.json", facts)
-
-
-if __name__ == "__main__":
-    main()

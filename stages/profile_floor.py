@@ -37,7 +37,3 @@ def main(run: Run, settings: Settings) -> None:
     mean = float(floor.mean()) if floor.size else None
     chosen = settings.profile.model_dump()["floor"]
     run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": chosen})
-
-
-if __name__ == "__main__":
-    main()

@@ -18,31 +18,6 @@ class Settings(StageSettings):
     profile: Profile
 
 
-@stage(Settings, shared=True)
-def main(run: Run, settings: Settings, model: str) -> None:
-    """Profile a model, or experts by their routing."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    experts = Ensemble.load(run.input(f"artifacts/models/{model}"), run.device)
-    spec, schedule = experts.record.spec, experts.record.spec.noise_schedule()
-    spec.check_images(data, model)
-    chosen, runtime = settings.profile, run.runtime
-    calls = 2 * chosen.calls(spec.timesteps)
-    experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile, calls)
-    errors = {}
-    for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
-        pictures, labels = tensor_of(images), data.labels_of(split)
-        draws = Draws.of(pictures, spec.timesteps, chosen.images, settings.seed, run.device, labels)
-        errors[split] = profile(experts, draws, chosen.batch_size, runtime.progress, Chunks(run.work / split))
-    write_profile(run.output(f"artifacts/profiles/{model}.npz"), errors)
-    profiles = in_all_spaces(errors, schedule)
-    write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
-    compared = as_metrics(endpoints(schedule), errors["holdout"])
-    run.metrics(
-        f"results/metrics/profile_{model}.json",
-        summary(profiles) | compared | {"images_per_timestep": chosen.images, "experts": len(experts.experts)},
-    )
-
-
 def in_all_spaces(errors: dict[str, Errors], schedule: NoiseSchedule) -> dict[str, LossProfile]:
     """Collect split → profile of the loss; a name ends in `_v` or `_x0` for a loss in that space.
 
@@ -71,5 +46,26 @@ def summary(profiles: dict[str, LossProfile]) -> dict[str, float]:
     return means | {f"largest_over_smallest_{name}": one.largest_over_smallest for name, one in profiles.items()}
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings, shared=True)
+def main(run: Run, settings: Settings, model: str) -> None:
+    """Profile a model, or experts by their routing."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    experts = Ensemble.load(run.input(f"artifacts/models/{model}"), run.device)
+    spec, schedule = experts.record.spec, experts.record.spec.noise_schedule()
+    spec.check_images(data, model)
+    chosen, runtime = settings.profile, run.runtime
+    calls = 2 * chosen.calls(spec.timesteps)
+    experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile, calls)
+    errors = {}
+    for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
+        pictures, labels = tensor_of(images), data.labels_of(split)
+        draws = Draws.of(pictures, spec.timesteps, chosen.images, settings.seed, run.device, labels)
+        errors[split] = profile(experts, draws, chosen.batch_size, runtime.progress, Chunks(run.work / split))
+    write_profile(run.output(f"artifacts/profiles/{model}.npz"), errors)
+    profiles = in_all_spaces(errors, schedule)
+    write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
+    compared = as_metrics(endpoints(schedule), errors["holdout"])
+    run.metrics(
+        f"results/metrics/profile_{model}.json",
+        summary(profiles) | compared | {"images_per_timestep": chosen.images, "experts": len(experts.experts)},
+    )

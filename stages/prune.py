@@ -24,7 +24,3 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
         method, settings.method, base, data, group=chosen, groups=len(groups.groups), seed=settings.seed
     )
     produce(run, job)
-
-
-if __name__ == "__main__":
-    main()

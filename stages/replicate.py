@@ -21,6 +21,14 @@ class Settings(StageSettings):
     profiled_models: tuple[str, ...]
 
 
+def replicate(folder: Path) -> None:
+    """Bring the graph in a replica's folder up to date. Raises UserError where it fails."""
+    root = checkout(Path.cwd())
+    place = Path.cwd().relative_to(root) / folder
+    if snakemake_inside(root, place, "--cores", str(len(os.sched_getaffinity(0)))):
+        raise UserError(f"{folder}: failed; its logs are in {folder}/logs, and the same command resumes it")
+
+
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Make the replicas."""
@@ -33,15 +41,3 @@ def main(run: Run, settings: Settings) -> None:
     found = outcomes([Path(), *further], settings.variants, settings.profiled_models)
     seeds = [settings.seed + number for number in range(settings.replicas)]
     write_json(target, {"seeds": seeds, "endpoints": found})
-
-
-def replicate(folder: Path) -> None:
-    """Bring the graph in a replica's folder up to date. Raises UserError where it fails."""
-    root = checkout(Path.cwd())
-    place = Path.cwd().relative_to(root) / folder
-    if snakemake_inside(root, place, "--cores", str(len(os.sched_getaffinity(0)))):
-        raise UserError(f"{folder}: failed; its logs are in {folder}/logs, and the same command resumes it")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
+from unequal.errors import say
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.measures.loss_profile import endpoints
 from unequal.pipeline.commit import commit_words
@@ -13,8 +14,10 @@ from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.captions import CAPTIONS
 from unequal.report.comparisons import loss_differences
-from unequal.report.formatting import duration, today
+from unequal.report.drawing import picture_grid, prefixed
+from unequal.report.formatting import duration, label, today
 from unequal.report.heads import head_wins
+from unequal.report.memorizing import grid_size
 from unequal.report.overview import (
     against_control,
     control_of,
@@ -31,8 +34,6 @@ from unequal.report.pipeline_pictures import (
     groups_and_limits,
     loss_changes,
     loss_profile,
-    progress_rows,
-    sample_grid,
     sampler_probabilities,
     slot_changes,
     training_curves,
@@ -48,9 +49,9 @@ from unequal.report.pipeline_tables import (
     searches_table,
     slot_change_rows,
 )
-from unequal.report.results import RunResults, data_condition, read_results
+from unequal.report.results import RunResults, data_condition, read_results, steps_of_experts
 from unequal.report.statements import Difference
-from unequal.report.summary import commands, engine_seconds, print_summary
+from unequal.report.summary import commands, engine_seconds, summary
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -63,53 +64,6 @@ class Settings(StageSettings):
     finetune_recipes: tuple[str, ...]
     finetuned: tuple[int, ...] = key("slots.finetune")
     groups: tuple[int, ...] = key("groups.ids")
-
-
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Write the report."""
-    found = read_results(
-        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
-    )
-    changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    place = place_below()
-    compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
-    statements, differences = sections(found, compared, changes), against_control(found)
-    best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
-    variants, table, wall = scored(found), variants_table(found, differences), engine_seconds()
-    report = Report(
-        title=SMOKE_TITLE if is_trial(place) else TITLE,
-        lead=best.text,
-        commands=commands(best.model, place),
-        facts=facts(found, wall, run.runtime.price_an_hour),
-        overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
-        sections=statements,
-        tables=[
-            table,
-            scores_and_costs(variants, found.references),
-            losses_table(in_order(found.losses, variants), found.floor, found.schedule),
-            groups_table(found.groups, found.group_shares, found.group_steps),
-            *([searches_table(found.searches)] if found.searches else []),
-            *([asked] if (asked := requests_table(found.searches)) else []),
-            *([experts_table(found)] if found.joint and found.experts else []),
-        ],
-        conditions=found.conditions(),
-        drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
-        documents=documents(found, compared, statements, table),
-        rows={"fid": fid_rows(list(found.variants.values()))},
-    )
-    publish(run, report)
-    rows, path = slot_change_rows(changes), run.output("results/interference.csv")
-    # Without profiled slot models the table has its head alone.
-    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
-    # Stages whose score came from a cache have logged nothing with this run's configuration.
-    scores = {name: variant.fid for name, variant in found.variants.items()}
-    write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
-    logged = {f"fid_{name}": fid for name, fid in scores.items()}
-    if wall is not None:
-        logged["command_minutes"] = wall / 60
-    print_summary(found, best, place)
-    run.parent_metrics(logged | costs_and_intervals(found, differences))
 
 
 def costs_and_intervals(found: RunResults, differences: Mapping[str, Difference]) -> dict[str, float]:
@@ -154,12 +108,11 @@ def facts(found: RunResults, wall: float | None, price: float | None) -> str:
 def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
     """Name → size in inches and drawing function, in the order of the page."""
     changes = found.changes("train", settings.finetuned)
+    progress = {f"{prefixed(images)} images": samples for images, samples in found.progress.items()}
+    samples = {label(name): images for name, images in in_order(found.samples, scored(found)).items()}
     drawn = {
         "training_curves": (WIDE, partial(training_curves, trainings=found.trainings)),
-        "progress": (
-            (10.5, 0.75 * len(found.progress) + 0.3),
-            partial(progress_rows, progress=found.progress),
-        ),
+        "progress": (grid_size(len(progress)), partial(picture_grid, rows=progress)),
         "loss_profile": (
             TALL,
             partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
@@ -169,11 +122,54 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
         "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         **({} if found.wins is None else {"head_wins": (BROAD, partial(head_wins, wins=found.wins))}),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
-        "samples": (TALL, partial(sample_grid, samples=in_order(found.samples, scored(found)))),
+        "samples": (TALL, partial(picture_grid, rows=samples)),
     }
     shown = {"loss_changes": len(found.losses) > 1, "interference": bool(changes), "progress": bool(found.progress)}
     return {name: one for name, one in drawn.items() if shown.get(name, True)}
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the report."""
+    found = read_results(
+        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
+    )
+    changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
+    place = place_below()
+    compared = compare(found, settings.finetune_recipes, ranked=not is_trial(place))
+    statements, differences = sections(found, compared, changes), against_control(found)
+    best = smoke_run(found) if is_trial(place) else recommend(found, compared.ranked, differences)
+    variants, table, wall = scored(found), variants_table(found, differences), engine_seconds()
+    report = Report(
+        title=SMOKE_TITLE if is_trial(place) else TITLE,
+        lead=best.text,
+        commands=commands(best.model, place),
+        facts=facts(found, wall, run.runtime.price_an_hour),
+        overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
+        sections=statements,
+        tables=[
+            table,
+            scores_and_costs(variants, found.references),
+            losses_table(in_order(found.losses, variants), found.floor, found.schedule),
+            groups_table(found.groups, found.group_shares, steps_of_experts(found.variants)),
+            *([searches_table(found.searches)] if found.searches else []),
+            *([asked] if (asked := requests_table(found.searches)) else []),
+            *([experts_table(found)] if found.joint and found.experts else []),
+        ],
+        conditions=found.conditions(),
+        drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
+        documents=documents(found, compared, statements, table),
+        rows={"fid": fid_rows(list(found.variants.values()))},
+    )
+    publish(run, report)
+    rows, path = slot_change_rows(changes), run.output("results/interference.csv")
+    # Without profiled slot models the table has its head alone.
+    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
+    # Stages whose score came from a cache have logged nothing with this run's configuration.
+    scores = {name: variant.fid for name, variant in found.variants.items()}
+    write_json(run.output("results/scores.json"), {"fid": scores, "take": best.model})
+    logged = {f"fid_{name}": fid for name, fid in scores.items()}
+    if wall is not None:
+        logged["command_minutes"] = wall / 60
+    say(*summary(found, best, wall, place))
+    run.parent_metrics(logged | costs_and_intervals(found, differences))

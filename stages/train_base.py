@@ -27,7 +27,3 @@ def main(run: Run, settings: Settings) -> None:
     job = TrainingJob("base", settings.recipe, settings.training, data, settings.seed, pictures=True)
     made = train_fresh if settings.network.pretrained is None else take_over
     write_results(run, made(run, job, settings.network, settings.schedule))
-
-
-if __name__ == "__main__":
-    main()

@@ -29,7 +29,3 @@ def main(run: Run, settings: Settings) -> None:
     job = TrainingJob("mixed", settings.recipe, settings.training, data, settings.seed, pictures=True)
     job = with_three_heads(job, settings.network, settings.schedule, settings.profile, run.device)
     write_results(run, train_fresh(run, job, settings.network, settings.schedule))
-
-
-if __name__ == "__main__":
-    main()

@@ -27,7 +27,3 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
     job = TrainingJob(recipe, settings.recipe, settings.training, data, settings.seed, pictures=True)
     write_results(run, train_further(run, job, Start.of_model(base), sampler))
-
-
-if __name__ == "__main__":
-    main()

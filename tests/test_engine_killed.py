@@ -46,10 +46,6 @@ def main(run: Run, settings: Settings) -> None:
         file.write("once ")
     made.mkdir()
     (made / "out.txt").write_text("made")
-
-
-if __name__ == "__main__":
-    main()
 '''
 MADE = Path("artifacts/made/out.txt")
 

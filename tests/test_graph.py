@@ -53,6 +53,14 @@ def test_a_stage_declares_its_program_as_its_code(folder):
 
 
 @each_graph
+def test_a_program_ends_with_main_which_runs_as_soon_as_it_is_defined(folder):
+    for source in {one.source for one in telling_instances(folder)}:
+        last = ast.parse((ROOT / source).read_text(encoding="utf-8")).body[-1]
+        name = last.name if isinstance(last, ast.FunctionDef) else ast.unparse(last.targets[0])
+        assert name == "main", source
+
+
+@each_graph
 def test_the_code_is_brought_up_to_date_in_every_run(folder):
     stage = yaml.safe_load((laid(folder) / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["code"]
     assert stage["always_changed"] is True

@@ -75,9 +75,9 @@ class Tree:
         }
         libraries = {name for module in modules.values() for name in module.libraries}
         return {
-            "modules": ordered({name: module.digest for name, module in modules.items()}),
-            "texts": ordered(texts),
-            "libraries": ordered({name: public_version(name) for name in libraries}),
+            "modules": {name: module.digest for name, module in sorted(modules.items())},
+            "texts": dict(sorted(texts.items())),
+            "libraries": {name: public_version(name) for name in sorted(libraries)},
         }
 
     def reached(self, file: Path) -> Reached:
@@ -99,11 +99,6 @@ class Tree:
 def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
     """Fingerprint a program, as `Tree.fingerprint`."""
     return Tree(root).fingerprint(program)
-
-
-def ordered(entries: dict[str, str | None]) -> dict[str, str | None]:
-    """Sort entries by name."""
-    return dict(sorted(entries.items()))
 
 
 def digest(text: str) -> str:
@@ -128,17 +123,12 @@ def module_of(file: Path, changed: int, package: str) -> Module:
 
 
 def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it, except what stands below `if TYPE_CHECKING`."""
+    """Yield a node and all below it, except what stands below `if TYPE_CHECKING`, which no running program enters."""
     yield node
-    skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
+    skipped = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" else []
     for child in ast.iter_child_nodes(node):
         if child not in skipped:
             yield from nodes_that_run(child)
-
-
-def is_type_checking(test: ast.expr) -> bool:
-    """Say whether a condition is `TYPE_CHECKING`, which is false in every running program."""
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def imported(node: ast.AST, package: str) -> set[str]:

@@ -175,8 +175,7 @@ def read_npz(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
     """Read the named arrays of numbers. Raises UserError where the file or one of them is missing or damaged."""
     try:
         with np.load(require(path), allow_pickle=False) as archive:
-            missing = sorted(set(names) - set(archive.files))
-            if missing:
+            if missing := sorted(set(names) - set(archive.files)):
                 raise UserError(f"{path}: no table '{missing[0]}' in it; make it again")
             tables = {name: archive[name] for name in names}
     except UserError:

@@ -56,12 +56,13 @@ def agreed(decide: Callable[[], bool]) -> bool:
     common = folder()
     if common is None:
         return decide()
+    yes, no = common / "decided-yes", common / "decided-no"
     if rank() == 0:
         answer = decide()
-        decided_file(common, answer).touch()
+        (yes if answer else no).touch()
         return answer
-    wait_until(lambda: any(decided_file(common, answer).exists() for answer in (True, False)))
-    return decided_file(common, True).exists()
+    wait_until(lambda: yes.exists() or no.exists())
+    return yes.exists()
 
 
 def wait_for_others() -> None:
@@ -69,19 +70,10 @@ def wait_for_others() -> None:
     common = folder()
     if common is None:
         return
-    done_file(common, rank()).touch()
+    done = [common / f"done-{number}" for number in range(count())]
+    done[rank()].touch()
     if rank() == 0:
-        wait_until(lambda: all(done_file(common, number).exists() for number in range(count())))
-
-
-def done_file(common: Path, number: int) -> Path:
-    """Name the file of a process that has done its part."""
-    return common / f"done-{number}"
-
-
-def decided_file(common: Path, answer: bool) -> Path:
-    """Name the file of the leading process's decision."""
-    return common / f"decided-{'yes' if answer else 'no'}"
+        wait_until(lambda: all(file.exists() for file in done))
 
 
 def meet(backend: str) -> None:

@@ -67,11 +67,8 @@ class ProgressLines(tqdm):  # type: ignore[type-arg]
 
     def __str__(self) -> str:
         facts = self.format_dict
-        done, total, rate = (
-            facts["n"],
-            facts["total"],
-            facts["rate"] or (facts["n"] - facts["initial"]) / facts["elapsed"],
-        )
+        done, total = facts["n"], facts["total"]
+        rate = facts["rate"] or (done - facts["initial"]) / facts["elapsed"]
         parts = [f"{done:,} of {total:,} {self.unit}"]
         if self.step:
             parts.insert(0, f"step {-(-done // self.step):,} of {-(-total // self.step):,}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -60,9 +60,6 @@ class Workspace(Protocol):
     ) -> None:
         """Write figures as a JSON output, and log them; the headline with the whole pipeline."""
 
-    def parent_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log figures with the whole pipeline, where its configurations are compared."""
-
     def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
         """Log outputs with the whole pipeline too, once they are in place."""
 
@@ -74,17 +71,8 @@ class Nested:
     outer: Workspace
     name: str
 
-    @property
-    def device(self) -> torch.device:
-        return self.outer.device
-
-    @property
-    def runtime(self) -> "Runtime":
-        return self.outer.runtime
-
-    @property
-    def leads(self) -> bool:
-        return self.outer.leads
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.outer, name)
 
     @property
     def work(self) -> Path:
@@ -92,31 +80,16 @@ class Nested:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def input(self, path: str | Path) -> Path:
-        return self.outer.input(path)
-
-    def output(self, path: str | Path) -> Path:
-        return self.outer.output(path)
-
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self.outer.log({f"{self.name}/{name}": value for name, value in metrics.items()}, step)
 
     def picture(self, name: str, image: np.ndarray, step: int) -> None:
         self.outer.picture(f"{self.name}/{name}", image, step)
 
-    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.outer.table(name, rows)
 
-    def metrics(
-        self, path: str | Path, content: Mapping[str, Any], headline: Mapping[str, float] | None = None
-    ) -> None:
-        self.outer.metrics(path, content, headline)
-
-    def parent_metrics(self, metrics: Mapping[str, float]) -> None:
-        self.outer.parent_metrics(metrics)
-
-    def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
-        self.outer.parent_artifacts(paths)
+def nested(outer: Workspace, name: str) -> Workspace:
+    """Return a workspace within another, with a folder and curves of its own."""
+    return cast(Workspace, Nested(outer, name))
 
 
 #: Compute capability of the first GPUs that have TF32 (Ampere).
@@ -127,14 +100,11 @@ def computed_on(device: torch.device) -> dict[str, str]:
     """Describe the conditions of figures: the device, a GPU by its name, and its arithmetic for float32."""
     if device.type == "cpu":
         return {"device": "cpu", "fp32": "ieee"}
-    return {"device": torch.cuda.get_device_name(device), "fp32": float32_on_gpu(device)}
-
-
-def float32_on_gpu(device: torch.device) -> str:
-    """Name the arithmetic: TF32 (10 bits of mantissa) where PyTorch's switches allow it and the GPU has it."""
+    # TF32 (10 bits of mantissa) where PyTorch's switches allow it and the GPU has it.
     has_tf32 = torch.cuda.get_device_capability(device) >= TF32_SINCE
     allowed = {"convolutions": torch.backends.cudnn.allow_tf32, "products": torch.backends.cuda.matmul.allow_tf32}
-    return ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
+    fp32 = ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
+    return {"device": torch.cuda.get_device_name(device), "fp32": fp32}
 
 
 def has_bf16(device: torch.device) -> bool:

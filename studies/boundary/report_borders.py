@@ -141,7 +141,3 @@ def main(run: Run, settings: Settings) -> None:
         return Extras([rows_table("Boundaries", rows, NOTE)], rows={"borders": rows})
 
     write_report(run, settings, own)
-
-
-if __name__ == "__main__":
-    main()

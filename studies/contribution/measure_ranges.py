@@ -143,15 +143,6 @@ class Settings(StageSettings):
     study: Ranges
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings, arm: str, block: int) -> None:
-    """Measure what ranges of timesteps contribute to an arm's enlarged images."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    model = Ensemble.load(run.input(f"artifacts/models/{arm}/block_{block}"), run.device)
-    runs = measured_runs(model, data, settings, torch_seed(settings.seed, block), arm)
-    run.metrics(f"results/ranges/{arm}/block_{block}.json", {"arm": arm, "block": block, "runs": runs})
-
-
 def measured_runs(
     model: Ensemble, data: PreparedData, settings: Settings, seed: int, name: str
 ) -> list[dict[str, Any]]:
@@ -195,5 +186,10 @@ def measured_runs(
     return [*first, *rows]
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+    """Measure what ranges of timesteps contribute to an arm's enlarged images."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    model = Ensemble.load(run.input(f"artifacts/models/{arm}/block_{block}"), run.device)
+    runs = measured_runs(model, data, settings, torch_seed(settings.seed, block), arm)
+    run.metrics(f"results/ranges/{arm}/block_{block}.json", {"arm": arm, "block": block, "runs": runs})

@@ -101,7 +101,3 @@ def main(run: Run, settings: ReportSettings) -> None:
         return Extras([ranges_table(found)], rows={"ranges": rows, "ranges_means": means(found)})
 
     write_report(run, settings, own)
-
-
-if __name__ == "__main__":
-    main()

@@ -145,7 +145,3 @@ def main(run: Run, settings: ReportSettings) -> None:
         return Extras([rows_table("Is learning easier near noise?", rows, NOTE)], [drawing], {"ease": rows})
 
     write_report(run, settings, own)
-
-
-if __name__ == "__main__":
-    main()

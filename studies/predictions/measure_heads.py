@@ -105,7 +105,3 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
         {"arm": arm, "block": block} | measured,
         {f"fid_{arm}_{block}_{name}": one["fid"] for name, one in scores.items()},
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -208,7 +208,3 @@ def main(run: Run, settings: Settings) -> None:
         return Extras(tables, drawings(judged.results, heads, alone), {"combinations": combination_rows(heads)})
 
     write_report(run, settings, own)
-
-
-if __name__ == "__main__":
-    main()

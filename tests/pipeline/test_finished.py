@@ -236,6 +236,7 @@ from unequal.settings.strict import StageSettings
 
 class Settings(StageSettings):
     seed: int
+harness.Tracker = MagicMock()
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
@@ -243,9 +244,6 @@ def main(run: Run, settings: Settings) -> None:
     Path(f"computed-{os.environ['RANK']}").touch()
     if run.leads:
         run.output("out.txt").write_text("1")
-
-harness.Tracker = MagicMock()
-main()
 """
 
 

@@ -48,8 +48,6 @@ def main(run: Run, settings: Settings, name: str) -> None:
     for step in range(20):
         run.log({"loss": 1 / (step + 1)}, step)
     run.metrics(f"results/{name}.json", {"score": 2.5}, headline={f"score_{name}": 2.5})
-
-main()
 """
 
 
@@ -67,7 +65,7 @@ OPTIONS = {"recipe": "base", "after": "results/metrics/data.json"}
 
 def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
     document = SETTINGS | {"seed": seed, "runtime": RUNTIME | {"tracking": TRACKING | tracking}}
-    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, OPTIONS, {"seed": seed}, document))
+    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, OPTIONS, {"seed": seed}, document, document))
 
 
 def runs(project: Path) -> tuple[list[Run], list[Run]]:
@@ -160,7 +158,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project, logged):
 def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project):
     settings = {f"recipe_{number}": {"images": number} for number in range(250)} | {"long": "x" * 7000}
     document = settings | {"runtime": RUNTIME | {"tracking": TRACKING}}
-    Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document)).finish("FINISHED")
+    Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document, document)).finish("FINISHED")
     for run in (*runs(project)[0], *runs(project)[1]):
         assert len(run.data.params) == 251
         assert (run.data.params["recipe_249.images"], run.data.params["long"]) == ("249", "x" * 6000)
@@ -217,7 +215,7 @@ def test_a_moved_or_copied_project_brings_its_files_along(project, monkeypatch, 
 def log_a_file(name: str) -> None:
     """Log a file as the artifact of a run of a stage."""
     Path(f"{name}.txt").write_text(name)
-    tracker = Tracker(Tracking(**TRACKING), StageExecution(name, {}, {}, {}))
+    tracker = Tracker(Tracking(**TRACKING), StageExecution(name, {}, {}, {}, {}))
     tracker.artifacts([Path(f"{name}.txt")])
     tracker.finish("FINISHED")
 

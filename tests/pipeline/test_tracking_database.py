@@ -86,7 +86,7 @@ def test_credentials_alone_are_taken_out_of_a_text():
 
 
 def test_a_database_that_a_stranger_holds_is_tried_again(database):
-    store = Store(f"sqlite:///{database}", database.parent, "tests", StageExecution("train", {}, {}, {}))
+    store = Store(f"sqlite:///{database}", database.parent, "tests", StageExecution("train", {}, {}, {}, {}))
     attempts: list[Store] = []
 
     def task(given: Store) -> None:

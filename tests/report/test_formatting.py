@@ -67,4 +67,3 @@ def test_a_few_figures_are_shown_by_their_mean_and_spread() -> None:
     """1, 2 and 6: mean 3, sum of squared deviations 14, over two degrees of freedom."""
     assert mean_and_sd([1.0, 2.0, 6.0]) == "3.0 ± 2.6"
     assert sd([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)
-    assert mean_and_sd([-0.25, -0.35], signed=True) == "−0.300 ± 0.071"

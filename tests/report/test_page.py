@@ -4,10 +4,8 @@ import base64
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
 from unequal.report.captions import CAPTIONS
-from unequal.report.page import Picture, Report, render
+from unequal.report.page import Drawing, Report, render
 from unequal.report.pipeline_tables import scores_and_costs
 from unequal.report.results import Variant
 from unequal.report.statements import Section, Statement
@@ -43,45 +41,37 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
-@pytest.fixture
-def pictures(tmp_path: Path) -> list[Path]:
-    paths = [tmp_path / f"{name}.png" for name in CAPTIONS]
-    for path in paths:
-        path.write_bytes(path.stem.encode())
-    return paths
-
-
-def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
+def page(folder: Path, text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
-    shown = [Picture(path, *CAPTIONS[path.stem]) for path in pictures]
+    first, *further = (Drawing(name, (1, 1), lambda _: None, *said) for name, said in CAPTIONS.items())
     table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
     statements = [Statement("key", f"statement {text}", {}, f"subject {text}")]
     sections = [Section(f"heading {text}", f"said of all {text}", statements)]
     report = Report(
-        f"title {text}", f"lead {text}", [table], conditions, [], {}, sections,
-        facts=f"data of {text}", commands=[f"run {text}"],
+        f"title {text}", f"lead {text}", [table], conditions, further, {}, sections,
+        facts=f"data of {text}", commands=[f"run {text}"], overview=[first],
     )  # fmt: skip
-    return render(report, shown[1:], shown[:1])
+    return render(report, folder)
 
 
-def test_the_page_needs_no_other_file_and_every_link_has_its_place(pictures: list[Path]) -> None:
-    reader = Reader(page(pictures))
+def test_the_page_needs_no_other_file_and_every_link_has_its_place(tmp_path: Path) -> None:
+    reader = Reader(page(tmp_path))
     assert reader.open == []
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in reader.tags}
     sources = [attributes["src"] or "" for _, attributes in reader.tags if "src" in attributes]
-    contents = [base64.b64decode(source.removeprefix("data:image/png;base64,")).decode() for source in sources]
-    assert contents == list(CAPTIONS)
+    contents = [base64.b64decode(source.removeprefix("data:image/png;base64,")) for source in sources]
+    assert contents == [(tmp_path / f"{name}.png").read_bytes() for name in CAPTIONS]
     assert "http" not in "".join(str(attributes) for _, attributes in reader.tags)
     places = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
     assert len(places) == len(set(places))
-    assert len(links) == len(pictures) + 5
+    assert len(links) == len(CAPTIONS) + 5
     assert {str(link) for link in links} <= {f"#{place}" for place in places}
 
 
-def test_all_text_is_escaped(pictures: list[Path]) -> None:
+def test_all_text_is_escaped(tmp_path: Path) -> None:
     hostile = "<script>alert('&')</script>"
-    reader = Reader(page(pictures, hostile))
+    reader = Reader(page(tmp_path, hostile))
     assert "script" not in {tag for tag, _ in reader.tags}
     shown = "".join(reader.text)
     for prefix in ("heading ", "said of all ", "subject ", "statement ", "name", "data ", "facts ", "data of ", "run "):

@@ -15,13 +15,12 @@ from PIL import Image
 from unequal.errors import UserError
 from unequal.files import write_npz
 from unequal.measures.loss_profile import relative_change
-from unequal.report.drawing import binned, log_bins, log_scale, save
+from unequal.report.drawing import binned, log_bins, log_scale, picture_grid, save
 from unequal.report.forest import ForestRow, forest_plot
 from unequal.report.heads import head_wins, read_wins
 from unequal.report.pipeline_pictures import (
     binned_ratio,
     loss_changes,
-    sample_grid,
     sampler_probabilities,
     slot_changes,
 )
@@ -102,7 +101,7 @@ def test_the_heat_map_holds_the_changes_in_percent() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, channels, 8, 8), dtype=np.uint8)
-    figure = drawn(partial(sample_grid, samples={"base": images, "longer": images[::-1]}))
+    figure = drawn(partial(picture_grid, rows={"base": images, "longer": images[::-1]}))
     wall = np.asarray(figure.axes[0].images[0].get_array())
     assert wall.shape[:2] == (8 + 1 + 8, 16 * 9 - 1)
     second = wall[:8, 9:17].reshape(8, 8, channels).transpose(2, 0, 1)
@@ -113,7 +112,9 @@ def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     samplers = {"longer": [np.full(T, 1 / T)], "stratified": [np.full(T, 2 / T), np.full(T, 1 / T)]}
     draw = partial(sampler_probabilities, samplers=samplers, slots=SLOTS)
-    first, second = (save(tmp_path / name / "a.png", (6, 3), draw) for name in ("x", "y"))
+    first, second = (tmp_path / name / "a.png" for name in ("x", "y"))
+    for path in (first, second):
+        save(path, (6, 3), draw)
     assert first.read_bytes() == second.read_bytes()
     with Image.open(first) as image:
         assert image.width > 900

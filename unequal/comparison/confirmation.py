@@ -26,7 +26,7 @@ from unequal.settings.values import Name
 from unequal.statistics.estimates import BlockModel, Estimate
 from unequal.statistics.verdicts import Verdict, judge
 from unequal.training.results import write_models
-from unequal.workspace import Nested
+from unequal.workspace import nested
 
 #: Roles in a pair of trainings.
 FIRST, CONTROL = "first", "control"
@@ -95,16 +95,16 @@ def trained_again(
     folder = run.work / f"{place}_models"
     if named.recipe is not None:
         training = Block(settings, data, block, named.batch_size, measuring.settings.profile)
-        outcome = training.train(Nested(run, place), named.recipe, arm)
+        outcome = training.train(nested(run, place), named.recipe, arm)
         write_models(folder, outcome)
         costs = costs_of(outcome)
     else:
         assert named.plan is not None
         assert base is not None
         # Both variants of a pair continue one base; the second one finds its training finished.
-        write_models(root := run.work / "base", Block(settings, data, block).train(Nested(run, "base"), base, "base"))
+        write_models(root := run.work / "base", Block(settings, data, block).train(nested(run, "base"), base, "base"))
         job = ExpertsJob(named.plan, f"{arm}/block_{block}", root, data, settings.training, arm_seed(block, arm))
-        costs = own_costs(train_plan(Nested(run, place), job, folder))
+        costs = own_costs(train_plan(nested(run, place), job, folder))
     figures = measuring.figures(folder, place)
     return {"arm": arm, "block": block} | figures | {"costs": figures["costs"] | costs}
 

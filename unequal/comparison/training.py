@@ -25,7 +25,7 @@ from unequal.training.initialisation import Start
 from unequal.training.mixed_prediction import with_three_heads
 from unequal.training.results import curve, trained_record, write_models
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
-from unequal.workspace import Nested, Workspace
+from unequal.workspace import Workspace, nested
 
 R = TypeVar("R", bound=Recipe)
 #: Function that trains by a recipe, in a workspace, under a name that seeds its draws.
@@ -137,7 +137,7 @@ def try_fresh(
     for label, one in tries.items():
         name = f"{arm}_{label}"  # the name seeds the draws, as in the comparison
         short = with_half(shortened(recipe, share, one))
-        outcome = train(Nested(place, name), short, name)
+        outcome = train(nested(place, name), short, name)
         write_models(folder := place.work / f"{name}_models", outcome)
         figures = measure(*half_and_end(folder, short), name)
         tried[label] = figures | {"lr": short.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
@@ -163,7 +163,7 @@ def try_plan(
         name = f"{arm}_{label}"
         job = ExpertsJob(short, f"{name}/block_{block}", base, measuring.data, training, arm_seed(block, name))
         folder = place.work / f"{name}_models"
-        costs = own_costs(train_plan(Nested(place, name), job, folder))
+        costs = own_costs(train_plan(nested(place, name), job, folder))
         figures = measuring.figures(folder, name)
         tried[label] = figures | {"lr": short.recipe.optimizer.lr, "costs": figures["costs"] | costs}
     return tried

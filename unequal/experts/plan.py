@@ -37,7 +37,7 @@ from unequal.timesteps.partition import timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
 from unequal.training.train import Outcome, TrainingJob, train_further
-from unequal.workspace import Nested, Workspace
+from unequal.workspace import Workspace, nested
 
 #: Models in a group's folder after pruning, and after training.
 PRUNED, MODEL = "pruned", "model"
@@ -92,7 +92,7 @@ def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list
     start = asked.start
     groups = groups_of(asked, load_record(start))
     trace = Trace(workspace.work / TRACE)
-    parts = [Part(Nested(workspace, f"group_{one.group}"), asked, start, one, len(groups), trace) for one in groups]
+    parts = [Part(nested(workspace, f"group_{one.group}"), asked, start, one, len(groups), trace) for one in groups]
     found = [part.figures(images) for part, images in zip(parts, allocated(asked, parts), strict=True)]
     return [part.model for part in parts], found
 

@@ -18,9 +18,9 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import psutil
 from filelock import FileLock
@@ -124,11 +124,6 @@ def process_name(process: psutil.Process) -> str:
     return f"{platform.node()}-{process.pid}-{process.create_time():.2f}"
 
 
-def write_note(work: Path, finished: Finished) -> None:
-    """Note in a work directory, whose outputs are all on the disk, that its run has finished."""
-    write_facts(work / NOTE, finished.model_dump(mode="json"))
-
-
 def find_finished(work: Path, engine: str | None) -> Finished | None:
     """Find a finished run to be taken up by an engine's run; None where there is none, or its outputs were altered.
 
@@ -207,41 +202,12 @@ def delete_of_folder() -> None:
     delete_outputs(lambda finished: finished.folder == str(Path.cwd()))
 
 
-class Conditions(NamedTuple):
-    """Conditions that shape the results of a run, next to its options.
-
-    Attributes:
-        params: content of params.yaml when it was read.
-        inputs: path → content hash.
-        code: fingerprint of the program.
-    """
-
-    params: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    code: Fingerprint
-
-
-class Logged(NamedTuple):
-    """Logged figures of a run, to be logged again where its outputs are reused.
-
-    Attributes:
-        results, parent_results: figures, the latter with the whole pipeline.
-        parent_artifacts: outputs that are logged with the whole pipeline too.
-    """
-
-    results: Mapping[str, Any]
-    parent_results: Mapping[str, float]
-    parent_artifacts: list[str]
-
-
 class Attempt:
     """The work directory of one execution of a stage.
 
     Args:
-        stage: name of the stage's program.
         instance: name of the stage and its options, as one of a file.
         key: hash of all that shapes a result; it names the directory.
-        conditions: what the key is of, as far as a record of the run has to repeat it.
         engine: the run of the engine that started it, None: a person.
         publishes: whether its outputs become the stage's; of processes that share a stage, those of the first do.
         kin: the key without milestones of the learning rate.
@@ -254,12 +220,8 @@ class Attempt:
         UserError: a file stands where work directories are to be.
     """
 
-    def __init__(
-        self, stage: str, instance: str, key: str, conditions: Conditions, engine: str | None, publishes: bool, kin: str
-    ) -> None:
-        self.stage, self.instance, self.key, self.engine = stage, instance, key, engine
-        self.kin = kin
-        self.conditions = conditions
+    def __init__(self, instance: str, key: str, engine: str | None, publishes: bool, kin: str) -> None:
+        self.instance, self.key, self.engine, self.kin = instance, key, engine, kin
         self.folder = work_root() / f"{instance}-{key[:12]}"
         self.outputs: dict[Path, Path] = {}
         self._finished: Finished | None = None
@@ -300,8 +262,8 @@ class Attempt:
         self.outputs[path] = staged
         return staged
 
-    def publish(self, logged: Logged) -> None:
-        """Note that the run has finished, then move the outputs into place.
+    def publish(self, **facts: Any) -> None:
+        """Note that the run has finished, with facts of `Finished`, then move the outputs into place.
 
         Raises:
             UserError: the stage was started with another key since: a run may outlive its engine.
@@ -314,16 +276,11 @@ class Attempt:
             )
         for path in self.outputs:  # a folder that cannot be made is refused before any output moves
             path.parent.mkdir(parents=True, exist_ok=True)
+        outputs = self._written()
         finished = Finished(
-            stage=self.stage,
-            instance=self.instance,
-            folder=str(Path.cwd()),
-            engine=self.engine,
-            outputs=self._written(),
-            **self.conditions._asdict(),
-            **logged._asdict(),
+            instance=self.instance, folder=str(Path.cwd()), engine=self.engine, outputs=outputs, **facts
         )
-        write_note(self.folder, finished)
+        write_facts(self.folder / NOTE, finished.model_dump(mode="json"))
         for path, staged in self.outputs.items():
             put_into_place(staged, path)
 

@@ -1,8 +1,6 @@
 """Facts of the commit that a project stands at; nothing where there is no git, or no commit."""
 
 import subprocess
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -10,22 +8,26 @@ import yaml
 from unequal.settings.strict import Yaml12
 
 
+def git(*words: str) -> str | None:
+    """Output of a git command in the working directory; None where it fails, or this machine has no git."""
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, encoding="utf-8", errors="replace", check=False)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout
+
+
 def commit_tags() -> dict[str, str]:
     """Tag the commit, and whether code or settings differ from it; files that the pipeline writes do not count."""
-    git = partial(subprocess.run, capture_output=True, text=True, errors="replace", check=False)
-    try:
-        head = git(["git", "rev-parse", "HEAD"])
-        changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
-    except OSError:  # no git on this machine
+    if (head := git("rev-parse", "HEAD")) is None:
         return {}
-    if head.returncode:
-        return {}
-    commit = head.stdout.strip()
+    changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results")
+    commit = head.strip()
     # MLflow's pages hide tags of its own names: the second one is for people.
     return {
         "mlflow.source.git.commit": commit,
         "git.commit": commit,
-        "git.dirty": str(bool(changes.stdout)).lower(),
+        "git.dirty": str(bool(changes)).lower(),
     }
 
 
@@ -36,13 +38,7 @@ def commit_words() -> list[str]:
     return [f"commit {tags['git.commit'][:8]}{dirty}"] if tags else []
 
 
-def committed_settings(root: Path) -> dict[str, Any] | None:
+def committed_settings() -> dict[str, Any] | None:
     """The content of params.yaml in HEAD; None where there is no commit, or no such file in it."""
-    try:
-        shown = subprocess.run(["git", "show", "HEAD:./params.yaml"], cwd=root, capture_output=True, check=False)
-    except OSError:  # no git on this machine
-        return None
-    if shown.returncode:
-        return None
-    content = yaml.load(shown.stdout, Loader=Yaml12)
+    content = yaml.load(git("show", "HEAD:./params.yaml") or "", Loader=Yaml12)
     return content if isinstance(content, dict) else None

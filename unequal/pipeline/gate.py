@@ -17,24 +17,22 @@ P = TypeVar("P", bound=Core)
 Check = Callable[[Any], None]
 
 
-class Settings(StageSettings):
-    """No keys: the gate reads the whole file as a dependency."""
-
-
 class Gate(StageCommand):
     """The stage that refuses an unsound params.yaml."""
 
-    def __init__(self, program: str, model: type[Core], *checks: Check) -> None:
+    def __init__(self, module: str, model: type[Core], *checks: Check) -> None:
         """
         Args:
-            program: the file that is run, `__file__` there.
+            module: the program, `__name__` there, which ends with this definition: `python -m` runs it here.
             model: what a params file as a whole is read by.
             checks: raise UserError for settings of data and networks that a later stage would refuse.
         """
         self.model, self.checks = model, checks
-        super().__init__(self.refuse, Settings, program=Path(program))
+        # No keys: the whole file is a dependency.
+        super().__init__(self.refuse, StageSettings, module)
+        self.run_if_main()
 
-    def refuse(self, run: Run, settings: Settings) -> None:
+    def refuse(self, run: Run, settings: StageSettings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""
         checked(run.input("params.yaml"), self.model, self.checks)
         # Equal content at each pass: later stages wait for the gate, but do not go stale with it.

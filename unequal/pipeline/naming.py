@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unequal.pipeline.sources import value_at
+
 #: Most settings by which a file is still the other one, changed; beyond, it is a file of its own.
 NEAR = 12
 #: Settings that a name has at most, and characters of each value there.
@@ -54,16 +56,13 @@ def run_label(
 
 def data_label(written: Mapping[str, Any]) -> str:
     """The images in a few words: their name, and pixels."""
-    section = written.get("data")
-    pixels = section.get("image_size") if isinstance(section, Mapping) else None
+    pixels = value_at(written, "data", "image_size")
     return " ".join([data_name(written) or "other settings", *([] if pixels is None else [f"{pixels} px"])])
 
 
 def data_name(written: Mapping[str, Any]) -> str:
     """Name of the images' folder or file, else their source; empty where settings have no data."""
-    section = written.get("data")
-    data: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
-    return Path(str(data.get("path") or data.get("source") or "")).name
+    return Path(str(value_at(written, "data", "path") or value_at(written, "data", "source") or "")).name
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -32,16 +32,10 @@ def check_params(path: Path = PARAMS, *further: Check) -> Core:
 
     Raises what `unequal.pipeline.gate.checked` raises.
     """
-    from unequal.data.labels import check_images, check_labels
-    from unequal.evaluation.weights import check_weights
-    from unequal.models.pretrained import check_pretrained
-    from unequal.pruning.reach import check_reach
-
     gate = gate_for(path)
-    if gate is not None:
-        return checked(path, gate.model, (*gate.checks, *further))
-    checks = (check_labels, check_images, check_weights, check_reach, check_pretrained)
-    return checked(path, Params, (*checks, *further))
+    # The pipeline's own gate is no part of the library; it has the checks of a comparison's.
+    checks = (gate or gate_of(COMPARISON_GATE)).checks
+    return checked(path, Params if gate is None else gate.model, (*checks, *further))
 
 
 def gate_for(path: Path) -> Gate | None:

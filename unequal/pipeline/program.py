@@ -43,20 +43,15 @@ def num_processes(runtime: Runtime) -> int:
     """
     if folder() is not None:
         return 1
-    gpus = visible_gpus(runtime)
+    gpus = 0
+    if runtime.device != "cpu" and runtime.processes != 1:
+        import torch  # where it matters alone
+
+        gpus = torch.cuda.device_count()
     count = runtime.processes or max(1, gpus)
     if gpus and count > gpus:
         raise UserError(f"{PARAMS}: runtime.processes: {count}: one a GPU; allowed here: 1 … {gpus}, or null for all")
     return count
-
-
-def visible_gpus(runtime: Runtime) -> int:
-    """Count the GPUs that a stage may use; torch is imported only where it matters."""
-    if runtime.device == "cpu" or runtime.processes == 1:
-        return 0
-    import torch
-
-    return torch.cuda.device_count()
 
 
 def launch(count: int, command: Sequence[str], threads: int = 1) -> int:
@@ -94,7 +89,7 @@ class ProcessGroup:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
-        self.kill_all()
+        self.signal_all(signal.SIGKILL)
         for process in self.processes:
             process.wait()
 
@@ -117,17 +112,12 @@ class ProcessGroup:
             self.stopped_by = number
             self.signal_all()
         elif number == signal.SIGINT:
-            self.kill_all()
+            self.signal_all(signal.SIGKILL)
 
-    def kill_all(self) -> None:
-        """Kill all processes."""
+    def signal_all(self, number: int = LAUNCHED[0]) -> None:
+        """Signal all processes, by default to stop."""
         for process in self.processes:
-            process.kill()
-
-    def signal_all(self) -> None:
-        """Signal all processes to stop."""
-        for process in self.processes:
-            process.send_signal(LAUNCHED[0])
+            process.send_signal(number)
 
     def running(self) -> bool:
         """Say whether a process still runs."""
@@ -157,11 +147,6 @@ class ProcessGroup:
             return f"process {failed} of {count} was ended by {signal.Signals(-status).name}; all have been stopped"
         left = [path for number in range(count) if (path := failure_file(self.common, number)).exists()]
         return min(left, key=lambda path: path.stat().st_mtime_ns).read_text(encoding="utf-8") if left else None
-
-
-def same_command() -> list[str]:
-    """Return the command that has started this program."""
-    return [sys.executable, *sys.orig_argv[1:]]
 
 
 def follow_launcher() -> None:

@@ -17,6 +17,7 @@ from unequal.errors import UserError, say
 from unequal.files import content_hash, json_or_none, settings_hash
 from unequal.pipeline.attempt import Finished, clear_finished, finished_runs
 from unequal.pipeline.fingerprint import CODE
+from unequal.pipeline.sources import value_at
 from unequal.settings.strict import PARAMS, read_yaml
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def settings_read_once() -> Iterator[None]:
             return read(fs, path, keys, flatten)
         if path not in documents:
             documents[path] = read(fs, path)
-        values = {key: value_at(documents[path], key) for key in keys}
+        values = {key: value_at(documents[path], *key.split("."), absent=MISSING) for key in keys}
         return {key: value for key, value in values.items() if value is not MISSING}
 
     param.read_param_file = looked_up
@@ -76,13 +77,6 @@ def settings_read_once() -> Iterator[None]:
         yield
     finally:
         param.read_param_file = read
-
-
-def value_at(document: Any, key: str) -> Any:
-    """Return the value at a dotted key of nested mappings, or MISSING."""
-    for part in key.split("."):
-        document = document.get(part, MISSING) if isinstance(document, Mapping) else MISSING
-    return document
 
 
 def is_changed(stage: "Stage") -> bool:
@@ -133,8 +127,9 @@ def same_settings(stage: "Stage", before: Mapping[str, Any], now: Mapping[str, A
     own = [dep for dep in stage.deps if dep.def_path == str(PARAMS)]
     if not all(isinstance(dep, ParamsDependency) and dep.params for dep in own):
         return settings_hash(before) == settings_hash(now)  # it reads the whole file
-    keys = [key for dep in own for key in dep.params]
-    return all(settings_hash(value_at(before, key)) == settings_hash(value_at(now, key)) for key in keys)
+    keys = [key.split(".") for dep in own for key in dep.params]
+    earlier, present = ([value_at(one, *key, absent=MISSING) for key in keys] for one in (before, now))
+    return settings_hash(earlier) == settings_hash(present)
 
 
 def record_or_report(graph: Path) -> None:
@@ -171,11 +166,7 @@ def write_lock(graph: Path, stages: Sequence["Stage"]) -> None:
             stage.save()
             stage.commit()
             entries |= to_lockfile(stage)
-        document = {"schema": "2.0", "stages": without_aliases(dict(sorted(entries.items())))}
+        # A copy in which nothing is shared: settings that share an anchor would become aliases in the file.
+        document = {"schema": "2.0", "stages": json.loads(json.dumps(dict(sorted(entries.items()))))}
         dump_yaml(str(new := lock.with_name("dvc.lock.new")), document)
         os.replace(new, lock)
-
-
-def without_aliases(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy in which nothing is shared: settings that share an anchor would become aliases in the file."""
-    return dict(json.loads(json.dumps(document)))

@@ -8,7 +8,7 @@ and times of files only decide whether they are hashed again.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,10 +91,10 @@ def named(content: Any, *keys: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def value_at(content: Any, *keys: str) -> Any:
-    """Return the value at nested keys; None where there is none."""
+def value_at(content: Any, *keys: str, absent: Any = None) -> Any:
+    """Return the value at keys of nested mappings, or `absent` where there is none."""
     for key in keys:
-        content = content.get(key) if isinstance(content, dict) else None
+        content = content.get(key, absent) if isinstance(content, Mapping) else absent
     return content
 
 

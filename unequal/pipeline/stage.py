@@ -4,7 +4,7 @@
     def main(run: Run, settings: Settings, recipe: str) -> None:
         ...
 
-makes `main` a command-line program with the option `--recipe`. It writes its outputs into a work
+makes `main`, the last of its file, a command-line program with the option `--recipe`. It writes its outputs into a work
 directory, from where they move into place when the function has returned. A stop before that leaves no
 output, only the resumable state. A work directory's key is a hash of all that shapes a result, so a
 changed setting or input never resumes a stale state.
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import click
 import numpy as np
@@ -26,12 +26,8 @@ import torch
 from unequal import processes
 from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError, say
-from unequal.files import (
-    require,
-    settings_hash,
-    write_json,
-)
-from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
+from unequal.files import require, settings_hash, write_json
+from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
 from unequal.pipeline.devices import lease
 from unequal.pipeline.fingerprint import refuse_other_code
 from unequal.pipeline.program import (
@@ -40,16 +36,12 @@ from unequal.pipeline.program import (
     launch,
     memory_refusal,
     num_processes,
-    same_command,
     stop_requested,
 )
 from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
-from unequal.pipeline.workdirs import (
-    ensure_dir,
-    study,
-)
+from unequal.pipeline.workdirs import ensure_dir, study
 from unequal.processes import threads
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.settings.training import Runtime
@@ -80,11 +72,10 @@ class Run:
         options: Mapping[str, str | int],
         runtime: Runtime,
         code: Fingerprint,
-        params: Mapping[str, Any],
+        params: dict[str, Any],
     ) -> None:
         self.name = name
         self.code = code
-        self.settings: Any = settings
         self.options = dict(options)
         self.runtime = runtime
         #: Whether this process, of those that share the stage, locks, logs and publishes.
@@ -97,9 +88,8 @@ class Run:
         self._parent_artifacts: list[Path] = []
         self._engine = engine_run()
         self._attempt: Attempt | None = None
-        document = read_yaml(PARAMS)
-        self._settings = without_paths(settings.model_dump(mode="json"), document)
-        execution = StageExecution(name, self.options, self._settings, without_paths(document, document), document)
+        self._settings = without_paths(settings.model_dump(mode="json"), params)
+        execution = StageExecution(name, self.options, self._settings, without_paths(params, params), params)
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 
@@ -145,9 +135,7 @@ class Run:
     def _begun(self) -> Attempt:
         """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
-            conditions = Conditions(self._params, self._inputs, self.code)
-            keys = self._key(), self._key(MILESTONES)
-            self._attempt = Attempt(self.name, self.instance, keys[0], conditions, self._engine, self.leads, keys[1])
+            self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads, self._key(MILESTONES))
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
         return self._attempt
@@ -241,8 +229,15 @@ class Run:
         outputs: list[Path] = []
         if self._attempt is not None:
             outputs = list(self._attempt.outputs)
-            artifacts = list(map(str, self._parent_artifacts))
-            self._attempt.publish(Logged(self._results, self._parent_results, artifacts))
+            self._attempt.publish(
+                stage=self.name,
+                params=self._params,
+                inputs=self._inputs,
+                code=self.code,
+                results=self._results,
+                parent_results=self._parent_results,
+                parent_artifacts=list(map(str, self._parent_artifacts)),
+            )
         self._tracker.artifacts(outputs)
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
@@ -269,34 +264,34 @@ class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        program: the file that is run; by default the one that holds the function.
-        stage_name: its name.
+        module: its name when it was defined; `__main__` where Python was started with it.
+        program: its file.
+        stage_name: the file's name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
     """
 
     def __init__(
-        self,
-        function: Callable[..., None],
-        settings: type[StageSettings],
-        shared: bool = False,
-        program: Path | None = None,
+        self, function: Callable[..., None], settings: type[StageSettings], module: str, shared: bool = False
     ) -> None:
-        self.function = function
-        self.settings = settings
-        self.shared = shared
-        self.program = (program or Path(function.__code__.co_filename)).resolve()
+        self.function, self.settings, self.module, self.shared = function, settings, module, shared
+        self.program = Path(str(sys.modules[module].__file__)).resolve()
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
+
+    def run_if_main(self) -> Self:
+        """Run the program where Python was started with it."""
+        if self.module == "__main__":
+            self()
+        return self
 
     def main(self, *arguments: Any, **named: Any) -> Any:
         """Run the program by click; after a success its process ends at once."""
         try:
             return super().main(*arguments, **named)
         except SystemExit as ending:
-            started = getattr(sys.modules["__main__"], "__file__", None)
-            if not ending.code and started and Path(started).resolve() == self.program:
+            if not ending.code and self.module == "__main__":
                 exit_at_once()
             raise
 
@@ -309,7 +304,7 @@ class StageCommand(click.Command):
             # Held until the process ends; processes of a launched stage see what their launcher holds.
             self.gpus = lease(runtime.processes or 1 if self.shared else 1) if processes.folder() is None else []
             if self.shared and (count := num_processes(runtime)) > 1:
-                sys.exit(launch(count, same_command(), runtime.threads))
+                sys.exit(launch(count, [sys.executable, *sys.orig_argv[1:]], runtime.threads))
             code = fingerprint(self.program)
             refuse_other_code(self.stage_name, code)
             run = Run(self.stage_name, settings, options, runtime, code, params)
@@ -337,9 +332,10 @@ def imports_frozen() -> Iterator[None]:
 def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Callable[..., None]], StageCommand]:
     """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int.
 
-    With `shared`, the program starts `runtime.processes` processes, which share the work.
+    With `shared`, the program starts `runtime.processes` processes, which share the work. `python -m` runs it as soon
+    as it is defined, so that nothing follows `main` in its file.
     """
-    return lambda function: StageCommand(function, settings, shared)
+    return lambda function: StageCommand(function, settings, function.__module__, shared).run_if_main()
 
 
 def option(parameter: Parameter) -> click.Option:

@@ -47,24 +47,19 @@ NOTE_TAG, EARLIER_RUNS = "mlflow.note.content", 100
 class StageExecution:
     """Description of a child run: the stage, its options and settings, and the whole of params.yaml.
 
-    `document` has hashes in the place of paths, `written` (None: the same) has the paths.
+    `document` has hashes in the place of paths, `written` has the paths.
     """
 
     stage: str
     options: Mapping[str, str | int]
     settings: Mapping[str, Any]
     document: Mapping[str, Any]
-    written: Mapping[str, Any] | None = None
+    written: Mapping[str, Any]
 
     @property
     def configuration(self) -> dict[str, Any]:
         """Settings that shape results: executions that share them belong to one parent run."""
         return {section: content for section, content in self.document.items() if section != "runtime"}
-
-    @property
-    def as_written(self) -> Mapping[str, Any]:
-        """The content of params.yaml, with its paths."""
-        return self.document if self.written is None else self.written
 
 
 class Point(NamedTuple):
@@ -144,7 +139,7 @@ class Store:
         runs = self.client.search_runs([experiment], f"tags.`{CONFIGURATION_TAG}` != ''", max_results=EARLIER_RUNS)
         earlier = [Earlier(run.info.run_name or run.info.run_id, run.data.params) for run in runs]
         logged = {key: as_text(value)[:PARAM_CHARACTERS] for key, value in leaves(self.execution.configuration)}
-        return run_label(self.execution.as_written, committed_settings(Path.cwd()), logged, earlier)
+        return run_label(self.execution.written, committed_settings(), logged, earlier)
 
     def create_child(self) -> None:
         """Create the run of this execution; a tag names its parent, whatever the environment says."""
@@ -178,7 +173,7 @@ class Store:
 
         facts = read_json(path / "facts.json")
         dataset = Dataset(
-            name=data_name(self.execution.as_written) or facts["source"],
+            name=data_name(self.execution.written) or facts["source"],
             digest=facts["sha256"][:DIGEST_CHARACTERS],
             source_type="local",
             source=json.dumps({"uri": facts["source"]}),

@@ -88,8 +88,8 @@ class Tracker:
         The last point of a curve, `final_loss`, would be a chart of a single bar, and is left out."""
         found = {key: value for key, value in leaves(content) if key not in self._settings}
         found = {key: value for key, value in found.items() if not key.startswith("final_loss.")}
-        figures = {key for key, value in found.items() if isinstance(value, float) and not key.startswith("spec.")}
-        self.log({key: found[key] for key in found if key in figures}, step=0)
+        figures = {key: one for key, one in found.items() if isinstance(one, float) and not key.startswith("spec.")}
+        self.log(figures, step=0)
         others = {key: value for key, value in found.items() if key not in figures}
         constants = {key: value for key, value in others.items() if isinstance(value, bool | int | float | str)}
         if constants:
@@ -100,10 +100,9 @@ class Tracker:
         folder = model.absolute()
 
         def task(store: Store) -> None:
-            from unequal.pipeline.registry import Registration, register
+            from unequal.pipeline.registry import register
 
-            asked = Registration(f"{store.experiment}-{name}", folder, tuple(timesteps), sampling)
-            register(store.client, store.child, asked)
+            register(store.client, store.child, f"{store.experiment}-{name}", folder, timesteps, sampling)
 
         self._put(task)
 
@@ -114,15 +113,27 @@ class Tracker:
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._put(partial(Store.log_table, name=name, rows=rows))
 
-    def parent_results(self, metrics: Mapping[str, Any]) -> None:
-        self._put(partial(Store.log_points, points=points(numbers(metrics), step=0), parent=True))
+    def parent_results(self, metrics: Mapping[str, float]) -> None:
+        self._put(partial(Store.log_points, points=points(metrics, step=0), parent=True))
 
-    def artifacts(self, paths: Sequence[Path]) -> None:
-        """Log files and folders: small files as they are, large ones as a reference."""
-        self._put_files(paths, parent=False)
+    def artifacts(self, paths: Sequence[Path], parent: bool = False) -> None:
+        """Log files and folders: small files as they are, large ones as a reference.
+
+        Those are hashed here, so that this time does not count as the server's.
+        """
+        if self._silent:
+            return
+        small, large = [], []
+        for file in (file for path in paths for file in files_below(path)):
+            size = file.stat().st_size
+            if size > self._tracking.artifact_limit_mb * 1e6:
+                large.append(Reference(file.as_posix(), content_hash(file, "md5"), size))
+            else:
+                small.append((file.absolute(), file.parent.as_posix()))
+        self._put(partial(Store.log_files, files=small, references=large, parent=parent))
 
     def parent_artifacts(self, paths: Sequence[Path]) -> None:
-        self._put_files(paths, parent=True)
+        self.artifacts(paths, parent=True)
 
     def finish(self, status: str) -> None:
         """End the run with `FINISHED`, `FAILED` or `KILLED`; wait for the server for `timeout_s` at most."""
@@ -142,19 +153,6 @@ class Tracker:
         """Queue a task, unless nobody will do it."""
         if not self._silent:
             self._tasks.put(task)
-
-    def _put_files(self, paths: Sequence[Path], parent: bool) -> None:
-        """Queue files; large ones are hashed here, so that this time does not count as the server's."""
-        if self._silent:
-            return
-        small, large = [], []
-        for file in (file for path in paths for file in files_below(path)):
-            size = file.stat().st_size
-            if size > self._tracking.artifact_limit_mb * 1e6:
-                large.append(Reference(file.as_posix(), content_hash(file, "md5"), size))
-            else:
-                small.append((file.absolute(), file.parent.as_posix()))
-        self._put(partial(Store.log_files, files=small, references=large, parent=parent))
 
     def _flush(self) -> None:
         """Queue the points gathered so far."""
@@ -260,10 +258,3 @@ def points(metrics: Mapping[str, float], step: int) -> list[Point]:
     """Make points of curves of metrics, at this moment."""
     now = round(time.time() * 1000)
     return [Point(name, float(value), now, step) for name, value in metrics.items()]
-
-
-def numbers(content: Mapping[str, Any]) -> dict[str, float]:
-    """Collect the numbers among the leaves of a JSON document; truth values are none."""
-    return {
-        key: value for key, value in leaves(content) if isinstance(value, int | float) and not isinstance(value, bool)
-    }

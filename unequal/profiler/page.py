@@ -12,9 +12,9 @@ from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, SplitName, Timesteps
 from unequal.profiler.measure import ProfileConfig, ProfileResult
-from unequal.report.drawing import INK, RED, SOFT, log_scale, save
+from unequal.report.drawing import INK, RED, SOFT, log_scale
 from unequal.report.formatting import plus_minus
-from unequal.report.page import Drawing, Picture, Report, Table, render
+from unequal.report.page import Drawing, Report, Table, render
 from unequal.timesteps.partition import TABLE_1, TimestepRange, equal_sums
 
 TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
@@ -39,11 +39,7 @@ def page(found: ProfileResult, config: ProfileConfig) -> str:
         rows={},
     )
     with tempfile.TemporaryDirectory() as folder:
-        drawn = [
-            Picture(save(Path(folder) / f"{one.name}.png", one.size, one.draw), one.heading, one.caption)
-            for one in report.drawings
-        ]
-        return render(report, drawn)
+        return render(report, Path(folder))
 
 
 def lead(document: Timesteps) -> str:

@@ -22,7 +22,7 @@ from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.llm_log import RequestLog
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
-from unequal.workspace import Nested, Workspace
+from unequal.workspace import Workspace, nested
 
 #: Folder of the control, and its place among what is drawn.
 CONTROL = "control"
@@ -128,7 +128,7 @@ def decide(
 
 def random_control(workspace: Workspace, evaluator: Evaluator, count: int) -> Control:
     """The best of so many random schemes: what a search of as many trials has to beat."""
-    place = Nested(workspace, CONTROL)
+    place = nested(workspace, CONTROL)
     bank = Bank(place.work)
     try_round(place, 0, Draws(evaluator, count), evaluator, bank)
     return Control(bank.best.loss, evaluator.fresh_loss(bank.best.proposed, place.work / "fresh"))

@@ -14,7 +14,7 @@ from unequal.settings.race import Experts
 from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.samplers import Slot
 from unequal.training.results import write_models
-from unequal.workspace import Nested, Workspace
+from unequal.workspace import Workspace, nested
 
 
 def base_recipe(experts: Experts, recipe: Recipe) -> Recipe:
@@ -53,9 +53,9 @@ def train_experts(
     experts = settings.arm.experts
     assert experts is not None
     base = workspace.work / "base_model"
-    outcome = train_arm(Nested(workspace, "base"), settings, base_recipe(experts, recipe), data, f"{name}/base", block)
+    outcome = train_arm(nested(workspace, "base"), settings, base_recipe(experts, recipe), data, f"{name}/base", block)
     write_models(base, outcome)
     plan = plan_of_experts(experts, recipe)
     job = ExpertsJob(plan, name, base, data, settings.training, torch_seed(block))
-    costs, more = costs_of(outcome), own_costs(train_plan(Nested(workspace, "experts"), job, folder))
+    costs, more = costs_of(outcome), own_costs(train_plan(nested(workspace, "experts"), job, folder))
     return {key: costs[key] + more[key] for key in costs}

@@ -86,7 +86,7 @@ LOG_TICKS = {10: (1, 2, 5), 2.5: (1, 1.5, 2, 3, 4, 5, 7), 0: (1, 1.1, 1.2, 1.5, 
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
-def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path:
+def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> None:
     """Draw a picture of `size` inches into a PNG file; the same figures give the same bytes."""
     with matplotlib.style.context(["default", STYLE]):  # independent of the user's matplotlibrc
         figure = Figure(figsize=size, layout="constrained")
@@ -97,7 +97,6 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) 
             content, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.08
         )
     write_bytes(path, content.getvalue())
-    return path
 
 
 def colour(name: str) -> str:
@@ -200,7 +199,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names
             text = axes.annotate(name, (x, y), shift, arrowprops=line, zorder=1, **style)
             text.update_positions(renderer)
             box = Text.get_window_extent(text, renderer)
-            if inside(box, frame) and not box.count_overlaps(taken):
+            if frame.contains(*box.min) and frame.contains(*box.max) and not box.count_overlaps(taken):
                 taken.append(box)
                 break
             text.remove()
@@ -212,32 +211,17 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
     return Bbox.from_extents(middle - 9, low - 9, middle + 9, high + 9)
 
 
-def inside(box: Bbox, frame: Bbox) -> bool:
-    """Say whether a box lies within another."""
-    return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-
-
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     """Draw the first of each row's images [n, C, H, W] (uint8) side by side, after the row's name."""
-    axes = figure.subplots()
-    drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
-    height, width = drawn[0].shape[0], max(row.shape[1] for row in drawn)
-    around = [(0, 0)] * (drawn[0].ndim - 2)
-    drawn = [np.pad(row, [(0, 0), (0, width - row.shape[1]), *around], constant_values=255) for row in drawn]
-    gap = max(1, height // 8)
-    separator = np.full((gap, *drawn[0].shape[1:]), 255, np.uint8)
-    wall = np.concatenate([part for row in drawn for part in (row, separator)][:-1])
-    axes.imshow(wall, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    axes, shown = figure.subplots(), [images[:COLUMNS] for images in rows.values()]
+    (height, width), columns = shown[0].shape[2:], max(map(len, shown))
+    gap, beside = max(1, height // 8), max(1, width // 8)
+    around = (0, 0), (0, gap), (0, beside)
+    cells = np.stack([np.pad(one, ((0, columns - len(one)), *around), constant_values=255) for one in shown])
+    wall = cells.transpose(0, 3, 1, 4, 2).reshape(len(shown) * (height + gap), columns * (width + beside), -1)
+    axes.imshow(wall[:-gap, :-beside].squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_yticks([height / 2 - 0.5 + i * (height + gap) for i in range(len(rows))], list(rows))
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(False)
     axes.spines[:].set_visible(False)
-
-
-def mosaic_row(images: np.ndarray) -> np.ndarray:
-    """Images [n, C, H, W] side by side with gaps: [H, width, 3], or [H, width] where C is 1."""
-    gap = max(1, images.shape[-1] // 8)
-    padded = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, gap)), constant_values=255)
-    row = np.concatenate(list(padded.transpose(0, 2, 3, 1)), axis=1)[:, :-gap]
-    return row[..., 0] if row.shape[-1] == 1 else row

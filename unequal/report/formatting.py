@@ -74,9 +74,9 @@ def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     return shown if spread is None else f"{shown} ± {text(spread)}"
 
 
-def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:
+def mean_and_sd(values: Sequence[float]) -> str:
     """Mean ± standard deviation as text; the mean alone where there is one value."""
-    return plus_minus(statistics.fmean(values), sd(values) if len(values) > 1 else None, signed)
+    return plus_minus(statistics.fmean(values), sd(values) if len(values) > 1 else None)
 
 
 def sd(values: Sequence[float]) -> float:

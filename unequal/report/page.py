@@ -49,19 +49,6 @@ class Drawing(NamedTuple):
     caption: str
 
 
-class Picture(NamedTuple):
-    """A PNG file with its heading and caption."""
-
-    path: Path
-    heading: str
-    caption: str
-
-    @property
-    def base64(self) -> str:
-        """Content of the file, base64-encoded."""
-        return base64.b64encode(self.path.read_bytes()).decode()
-
-
 @dataclass(frozen=True)
 class Report:
     """Contents of a page.
@@ -97,12 +84,7 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
 
     Statements go to findings.json too, where the report has any.
     """
-    pictures = run.output(f"{folder}/pictures")
-    first, drawn = (
-        [Picture(save(pictures / f"{one.name}.png", one.size, one.draw), one.heading, one.caption) for one in drawings]
-        for drawings in (report.overview, report.drawings)
-    )
-    write_bytes(run.output(f"{folder}/report.html"), render(report, drawn, first).encode())
+    write_bytes(run.output(f"{folder}/report.html"), render(report, run.output(f"{folder}/pictures")).encode())
     for name, rows in report.rows.items():
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
     if report.documents:
@@ -114,16 +96,19 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])
 
 
-def render(report: Report, pictures: Sequence[Picture], overview: Sequence[Picture] = ()) -> str:
-    """Render the page with pictures from PNG files: `overview` before the statements, `pictures` after them."""
+def render(report: Report, folder: Path) -> str:
+    """Draw the pictures as PNG files in a folder, and render the page with them."""
+    for one in (*report.overview, *report.drawings):
+        save(folder / f"{one.name}.png", one.size, one.draw)
     templates = {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (PAGE, BLOCKS)}
     environment = Environment(loader=DictLoader(templates), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Callable[..., Any]] = {
         "anchor": lambda heading: re.sub(r"\W+", "-", heading.lower()).strip("-"),
+        "base64": lambda name: base64.b64encode((folder / f"{name}.png").read_bytes()).decode(),
         "unbroken": unbroken,
     }
     environment.filters.update(filters)
-    return environment.get_template(PAGE).render(report=report, pictures=pictures, overview=overview)
+    return environment.get_template(PAGE).render(report=report)
 
 
 def unbroken(text: str) -> str:

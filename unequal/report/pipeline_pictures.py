@@ -28,7 +28,6 @@ from unequal.report.drawing import (
     log_edges,
     log_scale,
     log_timesteps,
-    picture_grid,
     prefixed,
     slot_bands,
 )
@@ -165,16 +164,6 @@ def sampler_probabilities(
     log_timesteps(axes, timesteps)
     axes.set_ylabel("probability over uniform")
     axes.legend(loc="best")
-
-
-def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray]) -> None:
-    """Draw samples from the same noise: one row per variant, one column per noise."""
-    picture_grid(figure, {label(name): images for name, images in samples.items()})
-
-
-def progress_rows(figure: Figure, progress: Mapping[int, np.ndarray]) -> None:
-    """Draw samples from the same noise during a training: one row per number of images seen, one column per noise."""
-    picture_grid(figure, {f"{prefixed(images)} images": drawn for images, drawn in progress.items()})
 
 
 def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> None:

@@ -163,11 +163,10 @@ def variant_row(variant: Variant) -> tuple[str, ...]:
 
 def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Rows of real images and noise, the two ends of the scale."""
-    ends = (
-        ("real_against_real", f"real images, {references['real_sets']}"),
-        ("noise_against_real", "noise against real images"),
-    )
-    return [reference_row(name, references[key]) for key, name in ends]
+    return [
+        reference_row(f"real images, {references['real_sets']}", references["real_against_real"]),
+        reference_row("noise against real images", references["noise_against_real"]),
+    ]
 
 
 def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
@@ -249,9 +248,8 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
     Args:
         searches: group → figures of its pruned network.
     """
-    return Table(
-        "Searches for what to prune", SEARCH_COLUMNS, [search_row(*one) for one in searches.items()], SEARCHES_NOTE
-    )
+    rows = [search_row(*one) for one in searches.items()]
+    return Table("Searches for what to prune", SEARCH_COLUMNS, rows, SEARCHES_NOTE)
 
 
 def requests_table(searches: Mapping[int, Mapping[str, Any]]) -> Table | None:
@@ -261,13 +259,9 @@ def requests_table(searches: Mapping[int, Mapping[str, Any]]) -> Table | None:
         searches: group → figures of its pruned network.
     """
     asked = {group: found["language_model"] for group, found in searches.items() if found.get("language_model")}
-    rows = [(str(group), str(one["requests"]), *map(known, asking_means(one))) for group, one in asked.items()]
+    means = [f"{name}_a_round" for name in ("seconds", "prompt_tokens", "completion_tokens", "usd")]
+    rows = [(str(group), str(one["requests"]), *(known(one[mean]) for mean in means)) for group, one in asked.items()]
     return Table("Requests to the language model", REQUEST_COLUMNS, rows, REQUESTS_NOTE) if rows else None
-
-
-def asking_means(asked: Mapping[str, Any]) -> list[float | None]:
-    """Means per round, in the order of the columns."""
-    return [asked[f"{name}_a_round"] for name in ("seconds", "prompt_tokens", "completion_tokens", "usd")]
 
 
 def known(value: float | None) -> str:

@@ -75,19 +75,13 @@ class Variant:
     @classmethod
     def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
         """Take the figures of results/fid/<name>.json."""
-        seeds = len(facts["sampling_seeds"])
-        spreads = {name: facts[f"{name}_sd"] if seeds > 1 else None for name in ("fid", "kid", "precision", "recall")}
+        seeds, scores = len(facts["sampling_seeds"]), dict[str, Any]()
+        for score in ("fid", "kid", "precision", "recall"):
+            scores |= {score: facts[f"{score}_mean"], f"{score}_sd": facts[f"{score}_sd"] if seeds > 1 else None}
         return cls(
             name=name,
-            fid=facts["fid_mean"],
-            fid_sd=spreads["fid"],
-            kid=facts["kid_mean"],
-            kid_sd=spreads["kid"],
+            **scores,
             fid_half=facts["fid_half_mean"],
-            precision=facts["precision_mean"],
-            precision_sd=spreads["precision"],
-            recall=facts["recall_mean"],
-            recall_sd=spreads["recall"],
             seeds=seeds,
             images_seen=facts["images_seen"],
             training_flops=facts["training_flops"],
@@ -213,11 +207,6 @@ class RunResults:
         """Images of a variant's own trainings, without those of the base that they continue."""
         parts = trained_parts(variant, range(len(self.groups.groups)))
         return sum(float(self.trainings[part].images[-1]) for part in parts if len(self.trainings[part].images))
-
-    @property
-    def group_steps(self) -> tuple[int, ...]:
-        """Sampling steps of each group's expert; empty: no experts were scored."""
-        return steps_of_experts(self.variants)
 
     @property
     def fid_name(self) -> str:

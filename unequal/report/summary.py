@@ -1,14 +1,12 @@
 """Summary of a run in a few lines: the recommended model, its FID and cost, and the next commands."""
 
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
-from unequal.errors import say
 from unequal.report.formatting import duration, plus_minus, with_prefix
 from unequal.report.overview import Recommendation, control_of
 from unequal.report.results import RunResults
@@ -19,12 +17,6 @@ HEAD = "Summary of the run"
 ENGINES = ("dvc", "snakemake")
 
 
-def print_summary(found: RunResults, best: Recommendation, place: Path) -> None:
-    """Print the summary of a run; `place` is its folder below the checkout."""
-    say(*summary(found, best, engine_seconds(), place))
-    sys.stdout.flush()
-
-
 def commands(model: str, place: Path) -> list[str]:
     """List the next commands for a model, to run in the checkout that contains the run's folder."""
     enter = [] if place == Path() else [f"cd {shlex.quote(str(place))}"]
@@ -33,7 +25,13 @@ def commands(model: str, place: Path) -> list[str]:
 
 
 def summary(found: RunResults, best: Recommendation, wall: float | None, place: Path = Path()) -> Iterator[str]:
-    """Yield the lines of the summary; `wall` is the time in seconds since the engine started, None: unknown."""
+    """Yield the lines of the summary.
+
+    Args:
+        found, best: the results, and the model to take.
+        wall: seconds since the engine was started; None: unknown.
+        place: the run's folder below the checkout.
+    """
     chosen, control = found.variants[best.model], found.variants[control_of(found)]
     real = found.references["real_against_real"]["fid"]
     training = sum(one.seconds for one in found.trainings.values())

@@ -48,25 +48,6 @@ class Settings(StageSettings):
     comparison: Comparison = key("consistency.comparison")
 
 
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Measure the consistency phenomenon."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    known = to_model_range(tensor_of(data.train))
-    subjects, record = predictors(run.input("artifacts/models"), settings, known, run.device)
-    pictures = pictures_of(subjects, settings, record, run.device)
-    table = {
-        "pictures": distances(pictures),
-        "predictions": compare_predictions(subjects, settings, record, data, run.device),
-        "nearest_training": training_distances(pictures, data, known),
-        "conditions": conditions_of(settings, record, data),
-    }
-    write_json(run.output("artifacts/consistency/table.json"), table)
-    images = {subject.name: to_uint8(images).numpy() for subject, images in pictures.items()}
-    images["nearest_training"] = data.train[nearest(next(iter(pictures.values())), known)[1]]
-    write_npz(run.output("artifacts/consistency/pictures.npz"), **images)
-
-
 def predictors(
     folder: Path, settings: Settings, known: Tensor, device: torch.device
 ) -> tuple[dict[Subject, Predict], ModelRecord]:
@@ -144,5 +125,20 @@ def conditions_of(settings: Settings, record: ModelRecord, data: PreparedData) -
     }
 
 
-if __name__ == "__main__":
-    main()
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Measure the consistency phenomenon."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    known = to_model_range(tensor_of(data.train))
+    subjects, record = predictors(run.input("artifacts/models"), settings, known, run.device)
+    pictures = pictures_of(subjects, settings, record, run.device)
+    table = {
+        "pictures": distances(pictures),
+        "predictions": compare_predictions(subjects, settings, record, data, run.device),
+        "nearest_training": training_distances(pictures, data, known),
+        "conditions": conditions_of(settings, record, data),
+    }
+    write_json(run.output("artifacts/consistency/table.json"), table)
+    images = {subject.name: to_uint8(images).numpy() for subject, images in pictures.items()}
+    images["nearest_training"] = data.train[nearest(next(iter(pictures.values())), known)[1]]
+    write_npz(run.output("artifacts/consistency/pictures.npz"), **images)

@@ -244,7 +244,3 @@ def main(run: Run, settings: Settings) -> None:
     )
     publish(run, report)
     run.metrics("results/findings.json", findings(table))
-
-
-if __name__ == "__main__":
-    main()

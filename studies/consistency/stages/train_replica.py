@@ -25,7 +25,3 @@ def main(run: Run, settings: Settings, width: str, seed: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     job = TrainingJob(replica(width, seed), settings.recipe, settings.training, data, seed)
     write_results(run, train_fresh(run, job, with_width(settings.network, width), settings.schedule))
-
-
-if __name__ == "__main__":
-    main()

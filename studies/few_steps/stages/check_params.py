@@ -4,7 +4,4 @@ from studies.few_steps.params import Params
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import Gate
 
-main = Gate(__file__, Params, check_labels)
-
-if __name__ == "__main__":
-    main()
+main = Gate(__name__, Params, check_labels)

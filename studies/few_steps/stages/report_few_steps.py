@@ -167,7 +167,3 @@ def main(run: Run, settings: Settings) -> None:
     run.metrics(
         "results/findings.json", {"calls": {one.calls: one.family.document() for one in scores}, "confirmed": fresh}
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -50,7 +50,3 @@ def main(run: Run, settings: Settings, block: int, calls: int) -> None:
     conditions |= {"parameters": base.parameters, "images": base.record.images_seen}
     content = {"block": block, "calls": calls, "ways": ways, "conditions": conditions}
     run.metrics(f"results/scores/calls_{calls}/block_{block}.json", content)
-
-
-if __name__ == "__main__":
-    main()

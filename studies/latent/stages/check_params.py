@@ -5,7 +5,4 @@ from unequal.data.labels import check_labels
 from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 
-main = Gate(__file__, Params, check_labels, check_reach)
-
-if __name__ == "__main__":
-    main()
+main = Gate(__name__, Params, check_labels, check_reach)

@@ -29,7 +29,3 @@ def main(run: Run, settings: Settings) -> None:
     if run.leads:
         facts = write_latents(images, chunks.each(makers), shape, identity(folder), run.output("artifacts/data"))
         run.metrics("results/metrics/latents.json", facts.model_dump())
-
-
-if __name__ == "__main__":
-    main()

@@ -38,7 +38,3 @@ def main(run: Run, settings: Settings) -> None:
         "results/fid/reconstructions.json",
         asdict(found) | {"images": len(known), "extractor": extractor.label, "kid_subset": subset},
     )
-
-
-if __name__ == "__main__":
-    main()

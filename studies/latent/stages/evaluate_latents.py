@@ -32,7 +32,3 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     space = experts.record.spec.space
     decoding = {"autoencoder": space.autoencoder, "decoding_flops_per_image": autoencoder.decoding_macs(space.shape)}
     write_scores(scoring, experts, variant, decoding)
-
-
-if __name__ == "__main__":
-    main()

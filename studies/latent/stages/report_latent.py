@@ -143,7 +143,3 @@ def main(run: Run, settings: Settings) -> None:
         rows={"fid": fid_rows(list(variants.values()))},
     )
     publish(run, report)
-
-
-if __name__ == "__main__":
-    main()

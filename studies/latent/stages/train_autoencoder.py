@@ -24,6 +24,18 @@ class Settings(StageSettings):
     autoencoder: AnyAutoencoder
 
 
+def made(run: Run, settings: Settings, images: PreparedData) -> Net:
+    """The network, trained here or elsewhere. Raises UserError where it does not fit the images."""
+    chosen, (channels, size, _) = settings.autoencoder, images.images.shape[1:]
+    if isinstance(chosen, PretrainedAutoencoder):
+        return on_device(take_over(chosen, size, channels), run.device)
+    fresh = build_autoencoder(chosen, size, channels, settings.seed)
+    latent_shape(fresh, size, channels, "the network")
+    on_device(fresh, run.device)
+    train_autoencoder(fresh, images.train, chosen, settings.seed, run.runtime.progress)
+    return fresh
+
+
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Make the autoencoder."""
@@ -46,19 +58,3 @@ def main(run: Run, settings: Settings) -> None:
         "latent_std_holdout": float(autoencoder.encode(held_out).std()),
     }
     run.metrics("results/metrics/autoencoder.json", figures)
-
-
-def made(run: Run, settings: Settings, images: PreparedData) -> Net:
-    """The network, trained here or elsewhere. Raises UserError where it does not fit the images."""
-    chosen, (channels, size, _) = settings.autoencoder, images.images.shape[1:]
-    if isinstance(chosen, PretrainedAutoencoder):
-        return on_device(take_over(chosen, size, channels), run.device)
-    fresh = build_autoencoder(chosen, size, channels, settings.seed)
-    latent_shape(fresh, size, channels, "the network")
-    on_device(fresh, run.device)
-    train_autoencoder(fresh, images.train, chosen, settings.seed, run.runtime.progress)
-    return fresh
-
-
-if __name__ == "__main__":
-    main()

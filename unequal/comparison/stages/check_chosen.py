@@ -23,7 +23,3 @@ def main(run: Run, settings: Settings) -> None:
         )
     # The content never changes, so that trainings wait for the gate but do not go stale with it.
     write_json(run.output("artifacts/tries_chosen.json"), {"pilot.chosen": "every arm"})
-
-
-if __name__ == "__main__":
-    main()

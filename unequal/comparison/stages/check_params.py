@@ -7,8 +7,4 @@ from unequal.models.pretrained import check_pretrained
 from unequal.pipeline.gate import Gate
 from unequal.pruning.reach import check_reach
 
-main = Gate(__file__, ComparisonParams, check_labels, check_images, check_weights, check_reach, check_pretrained)
-
-
-if __name__ == "__main__":
-    main()
+main = Gate(__name__, ComparisonParams, check_labels, check_images, check_weights, check_reach, check_pretrained)

@@ -24,7 +24,3 @@ def main(run: Run, settings: Settings, block: int) -> None:
         for place, one in ((FIRST, first.first), (CONTROL, first.control))
     }
     run.metrics(f"results/confirm/block_{block}.json", pair)
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,3 @@ def main(run: Run, settings: Settings) -> None:
             pairs = {arm: zip(own, references, strict=True) for arm, own in arms.items()}
             arms = {arm: [piloted(*pair, endpoint) for pair in own] for arm, own in pairs.items()}
     run.metrics("results/pilot.json", pilot_document(comparison, pilot, bases, arms))
-
-
-if __name__ == "__main__":
-    main()

@@ -27,7 +27,3 @@ def main(run: Run, settings: MeasuringSettings, arm: str, block: int) -> None:
         {"arm": arm, "block": block} | figures,
         {f"{endpoint}_{name}": value for endpoint, value in figures["endpoints"].items()},
     )
-
-
-if __name__ == "__main__":
-    main()

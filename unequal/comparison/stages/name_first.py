@@ -7,17 +7,9 @@ from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
 
-class Settings(StageSettings):
-    """No keys: the stage reads the whole file as a dependency."""
-
-
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Write which arms are trained once more, and by which settings."""
+@stage(StageSettings)
+def main(run: Run, settings: StageSettings) -> None:
+    """Write which arms are trained once more, and by which settings; the whole params.yaml is a dependency."""
     params = ComparisonParams.read(run.input("params.yaml"))
     results = read_results(run.input("results/endpoints"), params.comparison)
     run.metrics("results/confirm/first.json", named_first(results, params).model_dump(mode="json"))
-
-
-if __name__ == "__main__":
-    main()

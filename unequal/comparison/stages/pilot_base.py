@@ -25,7 +25,3 @@ def main(run: Run, settings: Settings, base: str, block: int) -> None:
     figures = measuring.path(*half_and_end(folder, short), base)
     costs = {"costs": figures["costs"] | costs_of(outcome)}
     run.metrics(f"results/pilot/{base}/block_{block}.json", {"block": block} | figures | costs)
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,3 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     run.source(f"plans/{arm}")
     tried = try_plan(measuring, settings.training, arm, settings.plan, settings.tries, settings.share, base)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
-
-
-if __name__ == "__main__":
-    main()

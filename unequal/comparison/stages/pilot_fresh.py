@@ -19,7 +19,3 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     trainings = Block(settings, measuring.data, block, settings.batch_sizes.get(arm), settings.profile)
     tried = try_fresh(measuring, trainings.train, arm, settings.recipe, settings.tries, settings.share)
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,3 @@ from unequal.pipeline.stage import Run, stage
 def main(run: Run, settings: ReportSettings) -> None:
     """Write the page and the verdicts."""
     write_report(run, settings)
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,3 @@ def main(run: Run, settings: Settings, base: str, block: int) -> None:
     outcome = Block(settings, data, block).train(run, settings.recipe, base)
     write_results(run, outcome)
     run.metrics(f"results/trainings/{base}/block_{block}.json", costs_of(outcome))
-
-
-if __name__ == "__main__":
-    main()

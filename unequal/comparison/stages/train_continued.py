@@ -28,7 +28,3 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     for one in (one for one in costs["groups"] if one["pruning"] and one["pruning"]["bank"]):
         run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
     run.metrics(f"results/trainings/{arm}/block_{block}.json", costs)
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,3 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     outcome = training.train(run, recipe, arm)
     write_results(run, outcome)
     run.metrics(f"results/trainings/{arm}/block_{block}.json", costs_of(outcome) | learned_weighting(outcome))
-
-
-if __name__ == "__main__":
-    main()

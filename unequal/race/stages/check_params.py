@@ -4,8 +4,4 @@ from unequal.data.labels import check_images, check_labels
 from unequal.pipeline.gate import Gate
 from unequal.race.params import RaceParams
 
-main = Gate(__file__, RaceParams, check_labels, check_images)
-
-
-if __name__ == "__main__":
-    main()
+main = Gate(__name__, RaceParams, check_labels, check_images)

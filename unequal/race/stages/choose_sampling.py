@@ -41,7 +41,3 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
         for sampling in settings.samplings
     }
     run.metrics(SAMPLING, {"chosen": min(logs, key=logs.__getitem__), "mean_log_fid": logs, "scores": found})
-
-
-if __name__ == "__main__":
-    main()

@@ -42,7 +42,3 @@ def main(run: Run, settings: Settings, rung: str, after: str) -> None:
     run.table("standing", document["standing"])
     headline = {f"fid/{rung}/{label(one)}": mean for one, mean in means(results).items() if math.isfinite(mean)}
     run.metrics(f"results/race/standing/{rung}.json", document, headline)
-
-
-if __name__ == "__main__":
-    main()

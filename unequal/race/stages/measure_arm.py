@@ -39,7 +39,3 @@ def main(
     np.save(shown, images)
     run.metrics(f"results/race/measured/{rung}/{name}.json", who | found)
     run.metrics(f"results/race/seconds/{rung}/{name}.json", {"seconds": time.perf_counter() - began})
-
-
-if __name__ == "__main__":
-    main()

@@ -39,7 +39,3 @@ def main(run: Run, settings: Settings, rung: str, name: str) -> None:
     if run.leads:
         run.metrics(SLOTS, found)
         run.metrics(f"results/race/seconds/{rung}/slots.json", {"seconds": time.perf_counter() - began})
-
-
-if __name__ == "__main__":
-    main()

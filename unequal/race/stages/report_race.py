@@ -28,7 +28,3 @@ def main(run: Run, settings: Settings, after: str) -> None:
     ended, slots = read_json(last)["next"] is None, measured_slots(race)
     standing = Standing(race, done, ended, seconds, chosen_sampling(race, done), slots)
     write_page(run, standing, settings.schedule, samples, data)
-
-
-if __name__ == "__main__":
-    main()

@@ -41,7 +41,3 @@ def main(
     if run.leads:
         write_models(run.output(folder), outcome)
         run.metrics(figures, costs_of(outcome))
-
-
-if __name__ == "__main__":
-    main()

@@ -33,7 +33,3 @@ def main(
     except Diverged as error:
         costs = write_collapse(folder, error)
     run.metrics(f"results/race/trainings/{rung}/{name}.json", costs)
-
-
-if __name__ == "__main__":
-    main()
