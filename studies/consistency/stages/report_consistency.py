@@ -18,9 +18,10 @@ from studies.consistency.comparison import OPTIMUM, TRAINED, UNTRAINED, Row, mea
 from studies.consistency.params import replica
 from unequal.comparison.tables import rows_table
 from unequal.files import read_json, read_npz
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, SOFT, log_timesteps, picture_grid
-from unequal.report.formatting import mean_and_sd
+from unequal.report.formatting import mean_and_sd, today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.statements import Difference
 from unequal.settings.strict import StageSettings, key
@@ -228,9 +229,14 @@ def main(run: Run, settings: Settings) -> None:
     names = [replica(width, seed) for width in settings.widths for seed in settings.seeds]
     optimum = [OPTIMUM] if table["conditions"]["comparison"]["optimum"] else []
     images = read_npz(folder / "pictures.npz", [*names, *optimum, NEAREST])
+    first, *_ = comparisons(table).values()
     report = Report(
         title="Consistency: the same noise, the same picture?",
-        lead=f"{len(settings.seeds)} training seeds of {len(settings.widths)} networks, given the same noise.",
+        lead=f"Pictures of {first.pair} from the same noise have a mean squared error of {first.same:.3g}; "
+        f"{first.baseline}: {first.other:.3g}.",
+        facts=" · ".join(
+            [f"{len(settings.seeds)} training seeds of {len(settings.widths)} networks", today(), *commit_words()]
+        ),
         tables=tables(table),
         conditions={name.replace("_", " "): str(value) for name, value in table["conditions"].items()},
         drawings=[

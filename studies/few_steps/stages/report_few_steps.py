@@ -16,11 +16,12 @@ from unequal.comparison.figures import WIDTH
 from unequal.comparison.judgement import Family, family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Comparison
-from unequal.comparison.tables import confirmation_table, family_table
+from unequal.comparison.tables import answer, confirmation_table, family_table
 from unequal.files import read_json
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, RED, SOFT, log_scale
-from unequal.report.formatting import label, mean_and_sd
+from unequal.report.formatting import label, mean_and_sd, today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.strict import StageSettings
 from unequal.statistics.verdicts import Verdict
@@ -156,7 +157,8 @@ def main(run: Run, settings: Settings) -> None:
     conditions = scores[0].found[plan.seeds[0]]["conditions"]
     report = Report(
         title=plan.question,
-        lead=f"{len(plan.seeds)} bases, {len(plan.arms.all) - 1} ways of taking steps.",
+        lead=" ".join(answer(one.family).replace("By", f"With {one.calls} calls, by", 1) for one in scores),
+        facts=" · ".join([conditions["data"], f"{len(plan.seeds)} bases", today(), *commit_words()]),
         tables=[fid_table(scores), *(table for one in scores for table in one.tables())],
         conditions={key.replace("_", " "): str(value) for key, value in conditions.items()},
         drawings=[Drawing("calls", (1.2 * WIDTH, 4.7), partial(over_calls, scores=scores), *CALLS)],

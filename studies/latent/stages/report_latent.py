@@ -13,18 +13,19 @@ from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.measures.loss_profile import LossProfile
+from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.captions import CAPTIONS
 from unequal.report.comparisons import Comparison, fid_differences, in_order, pairings
 from unequal.report.drawing import picture_grid
-from unequal.report.formatting import label, with_prefix
+from unequal.report.formatting import label, today, with_prefix
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.pipeline_page import heading_and_lead
 from unequal.report.pipeline_pictures import groups_and_limits
 from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
 from unequal.report.pipeline_tables import fid_rows, groups_table, losses_table, reference_row, scores_and_costs
-from unequal.report.results import Variant, read_images, scoring_conditions, seed_fids, steps_of_experts
-from unequal.report.statements import Section
+from unequal.report.results import Variant, data_condition, read_images, scoring_conditions, seed_fids, steps_of_experts
+from unequal.report.statements import Section, Statement
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 
@@ -36,20 +37,19 @@ SAMPLES_CAPTION = (
 
 
 def sections(
-    variants: Mapping[str, Variant], fids: Mapping[str, list[float]], base: Readiness, losses: np.ndarray
+    variants: Mapping[str, Variant], fids: Mapping[str, list[float]], base: Readiness, spread: Statement
 ) -> list[Section]:
-    """Readiness of the base, differences of methods, and the spread of the base's losses [T, n]."""
+    """Readiness of the base, differences of methods, and the spread of the base's losses."""
     pairs = pairings(variants, ())
     differences = fid_differences(fids, [(one.method, one.control) for one in pairs])
     compared = [
         Comparison(variants[one.method], variants[one.control], fid, {}, one.budget)
         for one, fid in zip(pairs, differences, strict=True)
     ]
-    spread = [spread_of_losses(LossProfile.of(losses))]
     return [
         Section("Is the base ready?", "", base.statements()),
         Section(*heading_and_lead(base.ready, 1), [one.statement() for one in in_order(compared, base.ready)]),
-        Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", spread),
+        Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", [spread]),
     ]
 
 
@@ -113,10 +113,12 @@ def main(run: Run, settings: Settings) -> None:
     slope = final_slope(read_curve(run.input("results/training/base.csv")))
     losses = {model: read_profile(profiles / f"{model}.npz") for model in settings.profiled_models}
     cost, draws = with_prefix(autoencoder["decoding_flops_per_image"]), losses["base"]["train"]
+    spread = spread_of_losses(LossProfile.of(draws))
     report = Report(
         title=TITLE,
-        lead=f"{len(variants)} variants that work in latents of {shape_of(autoencoder)} values.",
-        sections=sections(variants, fids, Readiness(variants["base"].fid, noise, real, slope), draws),
+        lead=f"In latents of {shape_of(autoencoder)} values: {spread.text}",
+        facts=" · ".join([data_condition(images.facts), today(), *commit_words()]),
+        sections=sections(variants, fids, Readiness(variants["base"].fid, noise, real, slope), spread),
         tables=[
             scores_table(variants, ends, read_json(scores / "reconstructions.json"), cost),
             autoencoder_table(autoencoder, int(np.prod(images.facts["shape"])), cost),
