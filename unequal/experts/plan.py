@@ -171,9 +171,7 @@ class Part:
         folder = self.workspace.work / PRUNED
         if (known := figures_with(folder)) is not None:
             return folder, known
-        job = PruningJob.of(
-            asked.name, asked.plan.pruning, self.start, asked.data, group=group, groups=self.groups, seed=asked.seed
-        )
+        job = PruningJob(asked.name, asked.plan.pruning, self.start, asked.data, group, self.groups, asked.seed)
         began = time.perf_counter()
         pruned, decision = prune(self.workspace, job)
         took = {"seconds": time.perf_counter() - began}
