@@ -56,7 +56,7 @@ def prepare(data: Data, seed: int, target: Path, parts: Path | None = None) -> d
         source=data.source,
         labels=None if source.classes is None else len(source.classes),
         classes=None if source.classes is None else list(source.classes),
-        converted=conversions(source.images),
+        converted=dict(sorted(source.images.converted.items())) if isinstance(source.images, FolderImages) else {},
         left_out=source.left_out,
         copies=copies_of(written.groups, border),
         sha256=written.sha256,
@@ -92,11 +92,6 @@ def surveyed(images: Images) -> list[str]:
     if refused:
         raise UserError(refusal_of(refused, len(images)))
     return [f"{len(images):,} images: " + ", ".join(f"{number:,} {mode}" for mode, number in modes.most_common())]
-
-
-def conversions(images: Images) -> dict[str, int]:
-    """Count the images that were converted with loss, by what was lost."""
-    return dict(sorted(images.converted.items())) if isinstance(images, FolderImages) else {}
 
 
 def notes_of(facts: Facts) -> list[str]:
