@@ -65,14 +65,20 @@ class Source:
 
 
 def load(data: Data) -> Source:
-    """The source that the settings name. Raises UserError."""
+    """The source that the settings name.
+
+    Raises UserError, for what the file system refuses too (a name that is too long).
+    """
     if data.source == "digits":
         return digits()
     if data.source == "patches":
         return patches(data.image_size)
     loaders: dict[str, Callable[[Path, Data], Source]] = {"cifar10": cifar10, "folder": folder, "array": array}
     assert data.path is not None  # the settings refuse every other source without a path
-    return loaders[data.source](Path(data.path), data)
+    try:
+        return loaders[data.source](Path(data.path), data)
+    except OSError as error:
+        raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
 
 
 def labels_in(data: Data) -> tuple[int | None, str]:
