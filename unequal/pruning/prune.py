@@ -62,8 +62,18 @@ class PruningJob:
 
 
 def produce(workspace: Workspace, job: PruningJob) -> None:
-    """Carry a pruning out and write the model folder and its figures; see `prune`."""
-    write(workspace, job, *prune(workspace, job))
+    """Carry a pruning out as `prune` does, and write model, figures and any memory bank."""
+    pruned, decision = prune(workspace, job)
+    folder = workspace.output(f"artifacts/pruned/{job.name}")
+    folder.mkdir()
+    if decision is not None:
+        decision.bank.publish(folder)
+        decision.log.publish(folder)
+        workspace.table("memory_bank", decision.bank.rows())
+        if decision.log.requests:
+            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
+    save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 
 
 def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decision | None]:
@@ -96,20 +106,6 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
 def bank_of(recording: Path, group: int) -> Path:
     """The memory bank of a group in a recording: a file for any group, or a folder with a folder for each."""
     return recording / f"group_{group}" / BANK if recording.is_dir() else recording
-
-
-def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> None:
-    """Write a pruned model, with the memory bank where there is one, and its figures."""
-    folder = workspace.output(f"artifacts/pruned/{job.name}")
-    folder.mkdir()
-    if decision is not None:
-        decision.bank.publish(folder)
-        decision.log.publish(folder)
-        workspace.table("memory_bank", decision.bank.rows())
-        if decision.log.requests:
-            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
-    save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
-    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 
 
 def figures_of(job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
