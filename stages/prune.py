@@ -20,7 +20,4 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     base, groups = run.input("artifacts/models/base"), read_groups(run.input("artifacts/groups.json"))
     run.source(f"pruning/{method}")
     chosen = groups.numbered(group)
-    job = PruningJob.of(
-        method, settings.method, base, data, group=chosen, groups=len(groups.groups), seed=settings.seed
-    )
-    produce(run, job)
+    produce(run, PruningJob(method, settings.method, base, data, chosen, len(groups.groups), settings.seed))

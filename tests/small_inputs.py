@@ -12,7 +12,7 @@ from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
 from unequal.files import content_hash, write_json, write_npz
 from unequal.models.folder import ModelRecord, save_model
-from unequal.models.pruned import replay
+from unequal.models.pruned import take_away
 
 T = 50
 SLOTS: dict[str, Any] = {"timesteps": T, "loss": "total", "slots": [[0, 9], [10, 49]]}
@@ -98,7 +98,7 @@ def write_inputs(data: Path, net: UNet2DModel, record: ModelRecord) -> None:
         name = f"experts_unpruned/group_{number}"
         one = record.changed(name=name, first=first, last=last, group=number, groups=2, parent="base")
         save_model(Path(f"artifacts/models/{name}"), net, one)
-    replay(net, REMOVALS)
+    take_away(net, REMOVALS)
     pruned = record.changed(name="pruned/expert/group_0", first=0, last=9, group=0, groups=2, parent="base")
     save_model(Path("artifacts/pruned/expert/group_0"), net, pruned, REMOVALS)
 

@@ -11,7 +11,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors import SafetensorError
 
 from unequal.models.folder import AVERAGES, load_record, save_model
-from unequal.models.pruned import load_any_model, replay
+from unequal.models.pruned import load_any_model, take_away
 from unequal.saved import Saved, write_saved
 from unequal.settings.training import PowerAverage
 from unequal.training.averaging import AveragedWeights, Averages, of_width
@@ -25,7 +25,7 @@ REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
 def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]) -> dict[float, Any]:
     """A pruned model whose weights have wandered, with kept averages in its folder; averages of further widths."""
     net = tiny_net()
-    replay(net, REMOVALS)
+    take_away(net, REMOVALS)
     averages = Averages(net, PowerAverage(kind="power", width=0.1, keep=KEPT))
     wanted = {width: AveragedWeights(net, of_width(width)) for width in (0.05, 0.07, 0.15)}
     kept = Snapshots(tmp_path / "kept", averages.snapshot_steps(STEPS), "averages")

@@ -30,7 +30,7 @@ from unequal.diffusion.spacing import sampling_timesteps
 from unequal.files import write_json
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, save_model
-from unequal.models.pruned import load_any_model, replay
+from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.params_files import read_params
 from unequal.randomness import Stream
@@ -56,7 +56,7 @@ def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None
     spec = spec_of(**({"timesteps": TIMESTEPS} | changes))
     net = build_network(NETWORK.model_copy(update={"condition": spec.condition}), spec)
     if removals is not None:
-        replay(net, removals)
+        take_away(net, removals)
     cost = count_cost(net)
     costs = {name: getattr(cost, name) for name in ("macs", "macs_with_attention", "parameters")}
     facts = {"name": folder.name, "spec": spec, "backbone": "unet2d", "first": first, "last": last} | costs | own

@@ -1,7 +1,7 @@
 """A second kind of network goes the way of the first: trained, stored, profiled and sampled, without a line for it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -19,8 +19,8 @@ from unequal.models import pruned
 from unequal.models.backbones import backbone as registry
 from unequal.models.backbones.backbone import Backbone, Unexportable, count_cost
 from unequal.models.denoiser import load_denoiser
-from unequal.models.folder import load_model, load_record
-from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, replay
+from unequal.models.folder import Removal, load_model, load_record
+from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, take_away
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import Network
@@ -75,8 +75,7 @@ class StackBackbone(Backbone):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
-    registry.register(StackBackbone())
+    monkeypatch.setitem(registry.BUILT_IN, "stack", StackBackbone)
 
 
 UNIFORM, FAST = Uniform(density="uniform"), {"lr": 1e-2}
@@ -144,16 +143,14 @@ def test_what_a_backbone_does_not_say_is_refused_in_one_line(call, said):
 
 def test_a_second_backbone_brings_its_own_pruning(monkeypatch):
     class PrunableStack(PrunableKind):
-        kind = "stack"
-
         def layers(self, net: Stack) -> Iterator[PrunableLayer]:
             return iter(())
 
-        def mend(self, net: Stack) -> None:
+        def remove(self, net: Stack, removals: Sequence[Removal]) -> None:
+            super().remove(net, removals)
             net.config = net.config | {"width": net.first.out_channels}
 
-    monkeypatch.setattr(pruned, "_registered", {})
-    pruned.register(PrunableStack())
+    monkeypatch.setitem(pruned.BUILT_IN, "stack", PrunableStack)
     net = registry.build_network(StackSettings(pretrained=None), spec_of())
-    replay(net, [("first", [0, 2, 4])])
+    take_away(net, [("first", [0, 2, 4])])
     assert net.config["width"] == net.last.in_channels == net.labels.embedding_dim == 5

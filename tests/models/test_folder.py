@@ -19,7 +19,7 @@ from unequal.models.folder import (
     load_removals,
     save_model,
 )
-from unequal.models.pruned import load_any_model, replay
+from unequal.models.pruned import load_any_model, take_away
 
 BuildNet = Callable
 
@@ -72,7 +72,7 @@ def test_a_model_saved_again_over_one_with_snapshots_is_sound(tmp_path, tiny_net
 def test_a_pruned_model(tmp_path, tiny_net, make_record):
     net = tiny_net()
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6]), ("mid_block.attentions.0.to_q", [4, 5, 6, 7])]
-    replay(net, removals)
+    take_away(net, removals)
     save_model(tmp_path / "pruned", net, make_record(net), removals)
     loaded, record = load_any_model(tmp_path / "pruned")
     assert torch.equal(answer(loaded), answer(net))

@@ -22,7 +22,7 @@ from unequal.models.backbones.unet2d.openai import OpenAIArchitecture, load_open
 from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
-from unequal.models.pruned import load_any_model, replay
+from unequal.models.pruned import load_any_model, take_away
 from unequal.models.weights import check_shapes
 from unequal.settings.network import OpenAIFlags
 
@@ -152,7 +152,7 @@ def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path, make_record
     again, _ = load_model(tmp_path / "base")
     torch.testing.assert_close(again(images(), TIMESTEPS).sample, net(images(), TIMESTEPS), atol=1e-4, rtol=1e-4)
     # The residual block that doubles the size loses half its channels along with those before it.
-    replay(again, [("up_blocks.0.resnets.2.conv2", list(range(0, 64, 2)))])
+    take_away(again, [("up_blocks.0.resnets.2.conv2", list(range(0, 64, 2)))])
     assert again.up_blocks[0].upsamplers[0].conv1.in_channels == 32
     assert again(images(), TIMESTEPS).sample.shape == (3, 6, 16, 16)
 
@@ -192,7 +192,7 @@ def test_pruning_takes_whole_heads_of_several_widths(several, tmp_path, make_rec
         loaded.get_submodule(name.replace("to_q", "to_out.0")).weight[:, gone] = 0
     known = loaded(images(), TIMESTEPS).sample
     history = [(name, list(gone)) for name, gone in removals]
-    replay(loaded, history)
+    take_away(loaded, history)
     assert [(one.heads, width) for one, width in attentions(loaded)] == [(2, 8), (4, 8), (4, 8), (2, 16)]
     record = make_record(loaded, size=16, channels=3, variance="learned")
     save_model(tmp_path, loaded, record, history)

@@ -19,7 +19,7 @@ from tensors import equal
 from torch.nn import functional as F
 
 from unequal.models.backbones.backbone import count_cost
-from unequal.models.pruned import Block, replay
+from unequal.models.pruned import Block, take_away
 from unequal.pruning import fit
 from unequal.pruning.anatomy import Anatomy, Unit
 from unequal.pruning.fit import fit_to_limit, remove, too_many
@@ -83,7 +83,7 @@ def test_a_limit_is_met(kind, method, ratio, tiny_net, make_target, here):
 
     # The record, as JSON carries it, makes the same of a fresh network.
     rebuilt = tiny_net(**changes).requires_grad_(False)
-    replay(rebuilt, json.loads(json.dumps(pruned.removals)))
+    take_away(rebuilt, json.loads(json.dumps(pruned.removals)))
     rebuilt.load_state_dict(pruned.net.state_dict())
     assert torch.equal(outputs(rebuilt), outputs(pruned.net))
 

@@ -14,7 +14,7 @@ import stages.finetune_groups
 import stages.finetune_slots
 from unequal.files import write_json
 from unequal.models.folder import load_record, save_model
-from unequal.models.pruned import replay
+from unequal.models.pruned import take_away
 from unequal.settings.training import Training
 from unequal.training.train import TrainingJob
 
@@ -28,7 +28,7 @@ def models(project, prepared, tiny_net, make_record):
     write_json(Path("artifacts/groups.json"), GROUPS)
     net = tiny_net()
     save_model(Path("artifacts/models/base"), net, make_record(net, name="base"))
-    replay(net, REMOVALS)
+    take_away(net, REMOVALS)
     record = make_record(net, name="pruned/expert/group_0", first=0, last=9, parent="base")
     save_model(Path("artifacts/pruned/expert/group_0"), net, record, REMOVALS)
 

@@ -24,7 +24,7 @@ from unequal.files import read_npz, write_json
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import selected_heads
 from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
-from unequal.models.pruned import load_any_model, replay
+from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.saved import read_saved
@@ -114,7 +114,7 @@ def test_a_child_inherits_what_its_parent_has_cost(run_training, tiny_net):
     here = run_training("base", start_of(tiny_net()), recipe())
     net, parent = load_model(here.root / "artifacts/models/base")
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
-    replay(net, removals)
+    take_away(net, removals)
     start = Start(net, parent.spec, Scope(TimestepRange(3, 9), group=1, groups=4), parent, removals)
     here = run_training("experts/group_1", start, recipe(images=8))
     folder = here.root / "artifacts/models/experts/group_1"
@@ -132,7 +132,7 @@ def test_a_child_inherits_what_its_parent_has_cost(run_training, tiny_net):
 @pytest.mark.parametrize("fresh_weights", [False, True])
 def test_the_expert_of_a_group_is_trained_within_a_range(tmp_path, here, job_of, tiny_net, make_record, fresh_weights):
     net, removals, drawn = tiny_net(), [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])], list[int]()
-    replay(net, removals)
+    take_away(net, removals)
     save_model(tmp_path / "pruned", net, make_record(net, name="pruned"), removals)
     job, group = job_of(recipe_of(sampler=SLOT), "expert"), NumberedGroup(group=1, first=20, last=29, limit_ratio=1)
 

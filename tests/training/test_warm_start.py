@@ -18,7 +18,7 @@ from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.experts.plan import train_expert
 from unequal.models.folder import STATE, load_model
-from unequal.models.pruned import replay
+from unequal.models.pruned import take_away
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
@@ -144,7 +144,7 @@ def test_a_branch_begins_at_an_earlier_point(trained):
 def pruned(folder: Path) -> Start:
     net, parent = load_model(folder)
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
-    replay(net, removals)
+    take_away(net, removals)
     (folder / STATE).unlink()
     return Start(net, parent.spec, Scope.whole(parent.spec), parent, removals, folder)
 

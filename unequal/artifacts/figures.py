@@ -164,10 +164,6 @@ def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
     return figures
 
 
-#: Endpoint → the field that it stands at in the figures of a score, or of a profile.
-OF_SCORES, OF_PROFILES = {"fid": "fid_mean"}, {name: name for name in EndpointFigures.model_fields}
-
-
 class Replicas(NamedTuple):
     """Seeds, that of the run itself first, and endpoint → model → its values, in the order of the seeds."""
 
@@ -193,16 +189,9 @@ def outcomes(
         name: [read_figures(at / f"results/metrics/profile_{name}.json", EndpointFigures) for at in folders]
         for name in models
     }
-    return by_endpoint(OF_SCORES, scores) | by_endpoint(OF_PROFILES, profiles)
-
-
-def by_endpoint(
-    fields: Mapping[str, str], figures: Mapping[str, Sequence[Mapping[str, float]]]
-) -> dict[str, dict[str, list[float]]]:
-    """Collect some fields of all models' figures."""
-    return {
-        endpoint: {name: [float(one[field]) for one in found] for name, found in figures.items()}
-        for endpoint, field in fields.items()
+    return {"fid": {name: [float(one["fid_mean"]) for one in found] for name, found in scores.items()}} | {
+        endpoint: {name: [float(one[endpoint]) for one in found] for name, found in profiles.items()}
+        for endpoint in EndpointFigures.model_fields
     }
 
 

@@ -19,7 +19,7 @@ from torch import nn
 
 from unequal.cli.architecture import limited_groups, network_of, spec_of
 from unequal.cli.machine import busy, recommended_threads
-from unequal.data.preparation import loaded
+from unequal.data.sources import load
 from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, build_outline, layer_macs, training_flops
@@ -122,7 +122,7 @@ def images_at_hand(params: ExpertParams) -> int | None:
     if params.data.source == "cifar10":
         return None
     try:
-        return training_images(len(loaded(params.data).images), params.data.holdout)
+        return training_images(len(load(params.data).images), params.data.holdout)
     except UserError:
         return None
 
@@ -358,7 +358,7 @@ def data_line(params: ExpertParams) -> str:
     shape = f"{data.image_size} × {data.image_size} pixels, {kind}"
     if count is None:
         return f"data: {where}, {shape}; not at hand"
-    held_out = len(loaded(data).images) - count
+    held_out = len(load(data).images) - count
     return f"data: {where}, {shape}; {count:,} images for training, {held_out:,} held out"
 
 

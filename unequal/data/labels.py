@@ -1,7 +1,6 @@
 """Check whether data have the images and labels that the settings ask for, as far as that is known beforehand."""
 
-from unequal.data.preparation import loaded
-from unequal.data.sources import labels_in
+from unequal.data.sources import labels_in, load
 from unequal.data.split import training_images
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
@@ -15,7 +14,7 @@ def check_images(params: Core) -> None:
     """Raise UserErrors where data have too few images for the held-out share, or for FID."""
     if params.data.source == "patches":  # they are cut first, by the thousand
         return
-    count = COUNTS.get(params.data.source) or len(loaded(params.data).images)
+    count = COUNTS.get(params.data.source) or len(load(params.data).images)
     problems = list[str]()
     try:
         trained = training_images(count, params.data.holdout)

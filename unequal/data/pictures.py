@@ -112,15 +112,14 @@ def decode(file: Path) -> Image.Image:
         return upright
 
 
-def steps_by_mode(mode: str, channels: int) -> list[str]:
+def steps_of(mode: str, channels: int, file: Path) -> list[str]:
     """List what is lost when pixels of one of Pillow's modes are brought to 8-bit grey (channels 1) or RGB (3).
 
-    Raises:
-        ValueError: they cannot be brought to eight bits.
+    Raises UserError with the file's name where they cannot be brought to eight bits.
     """
     deep, in_print = mode in DEEP_MODES, mode in PRINT_MODES
     if not (deep or in_print or mode in (*GREY_MODES, *COLOUR_MODES)):
-        raise ValueError(f"pixels of mode {mode}; allowed: grey, RGB, CMYK or a palette, of 8 or 16 bits")
+        raise UserError(f"{file}: pixels of mode {mode}; allowed: grey, RGB, CMYK or a palette, of 8 or 16 bits")
     grey = mode in GREY_MODES or deep
     steps = ["16 bits"] if deep else [mode] if in_print else []
     if grey and channels == 3:
@@ -128,14 +127,6 @@ def steps_by_mode(mode: str, channels: int) -> list[str]:
     if channels == 1 and not grey and mode not in PALETTE_MODES:
         steps.append("RGB")
     return steps
-
-
-def lossy_steps(picture: Image.Image, channels: int) -> list[str]:
-    """List what is lost when a decoded picture is converted; see `steps_by_mode`."""
-    steps = steps_by_mode(picture.mode, channels)
-    if channels == 1 and picture.mode in PALETTE_MODES and not is_grey(picture.convert("RGB")):
-        steps.append("RGB")
-    return ["transparent", *steps] if is_transparent(picture) else steps
 
 
 def check_head(file: Path, data: Data) -> str:
@@ -152,14 +143,6 @@ def check_head(file: Path, data: Data) -> str:
     return mode
 
 
-def steps_of(mode: str, channels: int, file: Path) -> list[str]:
-    """List the steps of `steps_by_mode`. Raises UserError with the file's name."""
-    try:
-        return steps_by_mode(mode, channels)
-    except ValueError as error:
-        raise UserError(f"{file}: {error}") from None
-
-
 def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Image, list[str]]:
     """Bring a picture to Pillow's mode L (data.channels 1) or RGB (3).
 
@@ -169,8 +152,11 @@ def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Ima
     Raises:
         UserError: pixels that cannot be converted, or that are not to be, under `data.convert: false`.
     """
-    steps_of(picture.mode, data.channels, file)
-    steps = lossy_steps(picture, data.channels)
+    steps = steps_of(picture.mode, data.channels, file)
+    if data.channels == 1 and picture.mode in PALETTE_MODES and not is_grey(picture.convert("RGB")):
+        steps.append("RGB")
+    if is_transparent(picture):
+        steps.insert(0, "transparent")
     refuse_steps(steps, data, file)
     return converted(picture, data.channels, data.background), steps
 

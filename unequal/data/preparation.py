@@ -11,9 +11,9 @@ import numpy as np
 from unequal.data.decoding import decoded
 from unequal.data.pictures import KINDS, check_head
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
-from unequal.data.sources import FolderImages, Images, Source, load
+from unequal.data.sources import FolderImages, Images, load
 from unequal.data.split import copies_of, split_of, training_images
-from unequal.errors import UserError, one_line, say
+from unequal.errors import UserError, say
 from unequal.files import write_json
 from unequal.progress import tracked
 from unequal.settings.data import Data
@@ -40,7 +40,7 @@ def prepare(data: Data, seed: int, target: Path, parts: Path | None = None) -> d
         UserError: a source or an image that cannot be used; too few images. What has been written
             by then stays, without facts.json, so that `PreparedData.open` refuses it.
     """
-    source = loaded(data)
+    source = load(data)
     count = len(source.images)
     held_out = count - training_images(count, data.holdout)
     say(*(f"data: {note}" for note in (*source.notes, *surveyed(source.images))), err=True)
@@ -56,7 +56,7 @@ def prepare(data: Data, seed: int, target: Path, parts: Path | None = None) -> d
         source=data.source,
         labels=None if source.classes is None else len(source.classes),
         classes=None if source.classes is None else list(source.classes),
-        converted=conversions(source.images),
+        converted=dict(sorted(source.images.converted.items())) if isinstance(source.images, FolderImages) else {},
         left_out=source.left_out,
         copies=copies_of(written.groups, border),
         sha256=written.sha256,
@@ -65,14 +65,6 @@ def prepare(data: Data, seed: int, target: Path, parts: Path | None = None) -> d
     write_json(target / FACTS, facts.model_dump())
     say(*(f"data: {note}" for note in notes_of(facts)), err=True)
     return facts.model_dump()
-
-
-def loaded(data: Data) -> Source:
-    """The source. Raises UserError, for what the file system refuses too (a name that is too long)."""
-    try:
-        return load(data)
-    except OSError as error:
-        raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
 
 
 def surveyed(images: Images) -> list[str]:
@@ -92,11 +84,6 @@ def surveyed(images: Images) -> list[str]:
     if refused:
         raise UserError(refusal_of(refused, len(images)))
     return [f"{len(images):,} images: " + ", ".join(f"{number:,} {mode}" for mode, number in modes.most_common())]
-
-
-def conversions(images: Images) -> dict[str, int]:
-    """Count the images that were converted with loss, by what was lost."""
-    return dict(sorted(images.converted.items())) if isinstance(images, FolderImages) else {}
 
 
 def notes_of(facts: Facts) -> list[str]:

@@ -65,21 +65,27 @@ class Source:
 
 
 def load(data: Data) -> Source:
-    """The source that the settings name. Raises UserError."""
+    """The source that the settings name.
+
+    Raises UserError, for what the file system refuses too (a name that is too long).
+    """
     if data.source == "digits":
         return digits()
     if data.source == "patches":
         return patches(data.image_size)
     loaders: dict[str, Callable[[Path, Data], Source]] = {"cifar10": cifar10, "folder": folder, "array": array}
     assert data.path is not None  # the settings refuse every other source without a path
-    return loaders[data.source](place(data), data)
+    try:
+        return loaders[data.source](Path(data.path), data)
+    except OSError as error:
+        raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
 
 
 def labels_in(data: Data) -> tuple[int | None, str]:
     """Find the number of classes of a source, and why there are none; no image is read. Raises UserError."""
     if data.source in CLASSES:
         return CLASSES[data.source], ""
-    path = place(data)
+    path = Path(data.path or "")
     if data.source == "array":
         labels = label_array(read_arrays(path, *LABEL_NAMES), path)
         if labels is None:
@@ -90,11 +96,6 @@ def labels_in(data: Data) -> tuple[int | None, str]:
     except OSError as error:
         raise UserError(f"data.path: {path}: {one_line(error)}") from None
     return None if classes.names is None else len(classes.names), classes.note
-
-
-def place(data: Data) -> Path:
-    """Return the file or folder of a source."""
-    return Path(data.path or "")
 
 
 def digits() -> Source:
@@ -108,9 +109,21 @@ def digits() -> Source:
 
 
 def patches(size: int) -> Source:
-    """Patches of scikit-learn's two sample photographs; classes are photographs and k-means clusters in them."""
-    images, labels = cut_patches(size)
-    return Source(images, labels, numbered("patches"))
+    """All patches of scikit-learn's two sample photographs (427 × 640 RGB), on a grid of `size` pixels
+    from the top left.
+
+    A label says of which photograph a patch is and which of its KINDS clusters it is nearest to:
+    plain, textured or striped parts of one colour or another. No one has named these classes; they
+    are there for features of a classifier to be learned from.
+
+    Args:
+        size: height and width of a patch in pixels, at most 128.
+    """
+    from sklearn.datasets import load_sample_images
+
+    grids = [grid_of(photograph, size) for photograph in load_sample_images().images]
+    labels = [KINDS * number + clusters(grid) for number, grid in enumerate(grids)]
+    return Source(np.concatenate(grids), np.concatenate(labels), numbered("patches"))
 
 
 def numbered(source: str) -> list[str]:
@@ -301,26 +314,6 @@ class ArrayImages:
             pixels = self.pixels[index]
             picture = Image.fromarray(pixels[..., 0] if self.data.channels == 1 else pixels)
             return channels_first(fitted(picture, self.data, self.path))
-
-
-def cut_patches(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """All patches of both photographs (427 × 640 RGB), on a grid of `size` pixels from the top left.
-
-    A label says of which photograph a patch is and which of its KINDS clusters it is nearest to:
-    plain, textured or striped parts of one colour or another. No one has named these classes; they
-    are there for features of a classifier to be learned from.
-
-    Args:
-        size: height and width of a patch in pixels, at most 128.
-
-    Returns:
-        uint8 [n, 3, size, size] and int64 [n] in 0 … 2·KINDS − 1.
-    """
-    from sklearn.datasets import load_sample_images
-
-    grids = [grid_of(photograph, size) for photograph in load_sample_images().images]
-    labels = [KINDS * number + clusters(patches) for number, patches in enumerate(grids)]
-    return np.concatenate(grids), np.concatenate(labels)
 
 
 def grid_of(photograph: np.ndarray, size: int) -> np.ndarray:

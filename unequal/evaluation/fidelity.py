@@ -242,38 +242,21 @@ def room(shape: tuple[int, int], folder: Path | None) -> np.ndarray:
 
 def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
     """Network that computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
+    path = Path(extractor.weights or "")
     try:
-        return NETWORKS[extractor.kind](extractor, image_size, device)
+        match extractor.kind:
+            case "inception":
+                inception = inception_of(load_file(path) if extractor.weights else downloaded())
+                return lambda batch: inception.to(device)(batch)[0]
+            case "dinov2":
+                dinov2 = dinov2_of(path, str(path))
+                return lambda batch: dinov2.to(device)(batch)
+            case "classifier" | "rotations":
+                classifier = load_classifier(path, image_size)
+                return lambda batch: classifier.to(device).features(batch)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:
         reason = one_line(error)[:QUOTED]
         raise UserError(f"{extractor.weights}: no weights of its kind ({reason}); build the extractor again") from None
-
-
-def classifier_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
-    """The classifier up to its features."""
-    classifier = load_classifier(Path(extractor.weights or ""), image_size)
-    return lambda batch: classifier.to(device).features(batch)
-
-
-def inception_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
-    """Inception up to the layer that FID compares, for images of any size."""
-    inception = inception_of(load_file(extractor.weights) if extractor.weights else downloaded())
-    return lambda batch: inception.to(device)(batch)[0]
-
-
-def dinov2_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
-    """DINOv2 up to its class token, for images of any size."""
-    dinov2 = dinov2_of(Path(extractor.weights or ""), f"{extractor.weights}")
-    return lambda batch: dinov2.to(device)(batch)
-
-
-#: By an extractor's kind, what reads its weights.
-NETWORKS: dict[str, Callable[[BuiltExtractor, int, torch.device], Network]] = {
-    "classifier": classifier_network,
-    "rotations": classifier_network,
-    "inception": inception_network,
-    "dinov2": dinov2_network,
-}
 
 
 def require_enough(

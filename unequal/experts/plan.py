@@ -5,8 +5,6 @@ is the base or its pruned form, trained further within the group.
 """
 
 import math
-import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +20,9 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
-from unequal.files import content_hash, read_facts, write_facts
+from unequal.files import appearing, content_hash, read_facts, remove, write_facts
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
-from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
+from unequal.models.folder import SNAPSHOTS, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Bank
 from unequal.pruning.llm_log import RequestLog
@@ -171,13 +169,13 @@ class Part:
         folder = self.workspace.work / PRUNED
         if (known := figures_with(folder)) is not None:
             return folder, known
-        job = PruningJob.of(
-            asked.name, asked.plan.pruning, self.start, asked.data, group=group, groups=self.groups, seed=asked.seed
-        )
+        job = PruningJob(asked.name, asked.plan.pruning, self.start, asked.data, group, self.groups, asked.seed)
         began = time.perf_counter()
         pruned, decision = prune(self.workspace, job)
         took = {"seconds": time.perf_counter() - began}
-        save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+        remove(folder)
+        with appearing(folder) as place:
+            save_model(place, pruned.net, pruned_record(job, pruned), pruned.removals)
         # Schemes are in the memory bank's file.
         facts = {"round", "candidate", "proposer", "loss"}
         bank = [] if decision is None else [one.model_dump(include=facts) for one in decision.bank.candidates]
@@ -268,15 +266,6 @@ def write_figures(folder: Path, figures: Mapping[str, Any]) -> dict[str, Any]:
     write_facts(path, {"figures": figures, "folder": content_hash(folder)})
     found: dict[str, Any] = read_facts(path)["figures"]
     return found
-
-
-def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Removal] | None) -> None:
-    """Save a model folder that is there when it is whole."""
-    unfinished = folder.with_name(f"unfinished-{folder.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    save_model(unfinished, net, record, removals)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(unfinished, folder)
 
 
 def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

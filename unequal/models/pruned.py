@@ -52,11 +52,9 @@ class PrunableKind(ABC):
     """Pruning of networks of one kind.
 
     Attributes:
-        kind: that of their backbone.
         description: of the network, its blocks and units, for a language model that decides what goes.
     """
 
-    kind: str
     description: str = (
         "It is a network whose channels can be removed. Each block below has layers; a unit holds channels of a layer "
         "that belong together."
@@ -66,17 +64,27 @@ class PrunableKind(ABC):
     def layers(self, net: Any) -> Iterator[PrunableLayer]:
         """Every layer of which channels may go, once."""
 
-    @abstractmethod
-    def mend(self, net: Any) -> None:
-        """Bring what a pruned network knows of its own sizes in line with its layers."""
+    def remove(self, net: Any, removals: Sequence[Removal]) -> None:
+        """Remove channels of `layers` from an unpruned network, in place. Raises UserError where they are not there.
 
+        torch-pruning's dependency graph finds everything that shrinks along with a layer: norms, residual sums, skip
+        concatenations, the inputs of the layers behind it.
+        """
+        import torch_pruning as tp
 
-class SelfPruning(PrunableKind):
-    """A kind that removes by itself what torch-pruning's graph cannot follow."""
-
-    @abstractmethod
-    def remove(self, net: Any, removals: Sequence[tuple[str, Sequence[int]]]) -> None:
-        """Remove channels of `layers`, by layer, in place. Raises UserError where they are not there."""
+        graph = dependency_graph(net)
+        modules = dict(net.named_modules())
+        for name, channels in removals:
+            layer = modules.get(name)
+            if not isinstance(layer, nn.Conv2d | nn.Linear):
+                raise UserError(f"pruning record: '{name}' is no layer of this network; it belongs to another base")
+            if (last := max(channels, default=0)) >= len(layer.weight):
+                raise UserError(f"pruning record: '{name}' has no channel {last}; it belongs to another base")
+            prune = tp.prune_conv_out_channels if isinstance(layer, nn.Conv2d) else tp.prune_linear_out_channels
+            group = graph.get_pruning_group(layer, prune, idxs=list(channels))
+            if not graph.check_pruning_group(group):
+                raise UserError(f"pruning record: removing {len(channels)} channels empties '{name}'")
+            group.prune()
 
 
 def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-pruning is untyped
@@ -100,10 +108,6 @@ def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-p
             parameter.requires_grad_(False)
 
 
-#: Prunable kinds from outside the library.
-_registered: dict[str, PrunableKind] = {}
-
-
 def unet2d() -> PrunableKind:
     """diffusers' U-Net."""
     from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
@@ -122,19 +126,11 @@ def dit() -> PrunableKind:
 BUILT_IN: dict[str, Callable[[], PrunableKind]] = {"unet2d": unet2d, "dit": dit}
 
 
-def register(prunable: PrunableKind) -> None:
-    """Make known to this process how a further kind of network is pruned."""
-    _registered[prunable.kind] = prunable
-
-
 def prunable_kind_of(net: nn.Module) -> PrunableKind:
     """Pruning for the kind of a network. Raises UserError where it cannot be pruned."""
     kind = backbone_of(net).kind
-    if kind in _registered:
-        return _registered[kind]
     if kind not in BUILT_IN:
-        known = ", ".join(BUILT_IN | _registered)
-        raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {known}")
+        raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {', '.join(BUILT_IN)}")
     return BUILT_IN[kind]()
 
 
@@ -152,29 +148,4 @@ def load_any_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
 
 def take_away(net: nn.Module, removals: Sequence[Removal]) -> None:
     """Remove channels from an unpruned network, in place. Raises UserError where they are not there."""
-    kind = prunable_kind_of(net)
-    (kind.remove if isinstance(kind, SelfPruning) else replay)(net, removals)
-
-
-def replay(net: nn.Module, removals: Sequence[Removal]) -> None:
-    """Remove channels from an unpruned network, in place. Raises UserError where they are not there.
-
-    torch-pruning's dependency graph finds everything that shrinks along with a layer: norms, residual sums, skip
-    concatenations, the inputs of the layers behind it.
-    """
-    import torch_pruning as tp
-
-    graph = dependency_graph(net)
-    modules = dict(net.named_modules())
-    for name, channels in removals:
-        layer = modules.get(name)
-        if not isinstance(layer, nn.Conv2d | nn.Linear):
-            raise UserError(f"pruning record: '{name}' is no layer of this network; it belongs to another base")
-        if (last := max(channels, default=0)) >= len(layer.weight):
-            raise UserError(f"pruning record: '{name}' has no channel {last}; it belongs to another base")
-        prune = tp.prune_conv_out_channels if isinstance(layer, nn.Conv2d) else tp.prune_linear_out_channels
-        group = graph.get_pruning_group(layer, prune, idxs=list(channels))
-        if not graph.check_pruning_group(group):
-            raise UserError(f"pruning record: removing {len(channels)} channels empties '{name}'")
-        group.prune()
-    prunable_kind_of(net).mend(net)
+    prunable_kind_of(net).remove(net, removals)

@@ -16,15 +16,12 @@ from unequal.pruning.anatomy import Anatomy, Unit
 
 @dataclass(frozen=True)
 class PrunedNetwork:
-    """A network under its limit, the units that it lacks, and its measured cost."""
+    """A network under its limit, the units that it lacks, their record layer by layer, and its measured cost."""
 
     net: nn.Module
     gone: list[Unit]
+    removals: list[Removal]
     cost: Cost
-
-    @property
-    def removals(self) -> list[Removal]:
-        return removals_of(self.gone)
 
 
 def fit_to_limit(anatomy: Anatomy, order: Sequence[Unit], limit_macs: float) -> PrunedNetwork:
@@ -81,14 +78,10 @@ def removed_channels(anatomy: Anatomy, units: Sequence[Unit]) -> np.ndarray:
 
 def remove(net: nn.Module, units: Sequence[Unit]) -> PrunedNetwork:
     """A copy of a network without these units."""
-    pruned = copy.deepcopy(net)
-    take_away(pruned, removals_of(units))
-    return PrunedNetwork(pruned, list(units), count_cost(pruned))
-
-
-def removals_of(units: Sequence[Unit]) -> list[Removal]:
-    """Units as a pruning record, layer by layer."""
     channels: dict[str, list[int]] = {}
     for unit in units:
         channels.setdefault(unit.layer, []).extend(unit.channels)
-    return [(layer, sorted(channels[layer])) for layer in sorted(channels)]
+    removals: list[Removal] = [(layer, sorted(channels[layer])) for layer in sorted(channels)]
+    pruned = copy.deepcopy(net)
+    take_away(pruned, removals)
+    return PrunedNetwork(pruned, list(units), removals, count_cost(pruned))

@@ -1,10 +1,11 @@
 """A pruning carried out: from a trained model to its pruned form as a model folder, and its figures."""
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData, tensor_of
@@ -21,62 +22,39 @@ from unequal.workspace import Workspace
 
 @dataclass(frozen=True)
 class PruningJob:
-    """A pruning to be carried out.
+    """A pruning of a base for one group of timesteps.
 
     Attributes:
-        name: of the pruned model, below `artifacts/pruned`.
+        models: name of the folder of all groups' models, below `artifacts/pruned`.
         method: how.
-        net, base: the trained network, and its record.
-        images: [N, C, H, W] uint8, the training set.
+        folder: of the trained network.
+        data: whose training set it is pruned by.
         group, groups: whose timesteps the pruned model is for and what it may cost, and of how many.
         seed: of everything random.
-        labels: [N] int64 of the images, where they have any.
     """
 
-    name: str
+    models: str
     method: Pruning
-    net: nn.Module
-    base: ModelRecord
-    images: Tensor
+    folder: Path
+    data: PreparedData
     group: NumberedGroup
     groups: int
     seed: int
-    labels: Tensor | None = None
 
-    @classmethod
-    def of(
-        cls,
-        models: str,
-        method: Pruning,
-        base: Path,
-        data: PreparedData,
-        *,
-        group: NumberedGroup,
-        groups: int,
-        seed: int,
-    ) -> Self:
-        """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded, or is
-        for other images.
+    @property
+    def name(self) -> str:
+        return f"{self.models}/group_{self.group.group}"
 
-        Args:
-            models: name of the folder of all groups' models, below `artifacts/pruned`.
-            method, group, groups, seed: as above.
-            base: folder of the trained network.
-            data: whose training set it is pruned by.
-        """
-        net, record = load_model(base)
-        record.spec.check_images(data, record.name)
-        return cls(
-            name=f"{models}/group_{group.group}",
-            method=method,
-            net=net,
-            base=record,
-            images=tensor_of(data.train),
-            group=group,
-            groups=groups,
-            seed=seed,
-            labels=data.labels_of("train"),
-        )
+    @cached_property
+    def loaded(self) -> tuple[nn.Module, ModelRecord]:
+        """The trained network and its record. Raises UserError where it cannot be loaded, or is for other images."""
+        net, record = load_model(self.folder)
+        record.spec.check_images(self.data, record.name)
+        return net, record
+
+    @property
+    def base(self) -> ModelRecord:
+        return self.loaded[1]
 
     @property
     def limit_macs(self) -> float:
@@ -84,18 +62,38 @@ class PruningJob:
 
 
 def produce(workspace: Workspace, job: PruningJob) -> None:
-    """Carry a pruning out and write the model folder and its figures; see `prune`."""
-    write(workspace, job, *prune(workspace, job))
+    """Carry a pruning out as `prune` does, and write model, figures and any memory bank."""
+    pruned, decision = prune(workspace, job)
+    folder = workspace.output(f"artifacts/pruned/{job.name}")
+    folder.mkdir()
+    if decision is not None:
+        decision.bank.publish(folder)
+        decision.log.publish(folder)
+        workspace.table("memory_bank", decision.bank.rows())
+        if decision.log.requests:
+            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
+    save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 
 
 def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decision | None]:
     """The pruned network, and how it was decided on, where a proxy did.
 
-    Raises UserError where the limit is too low, or a decision maker cannot be asked.
+    Raises UserError where the base cannot be loaded or is for other images, the limit is too low, or a decision maker
+    cannot be asked.
     """
-    job.net.to(workspace.device)
-    target = target_of(job)
-    anatomy = Anatomy(job.net)
+    net, base = job.loaded
+    timesteps = job.group.range
+    target = Target(
+        net.to(workspace.device),
+        base,
+        tensor_of(job.data.train),
+        range=timesteps,
+        limit_macs=job.limit_macs,
+        seed=torch_seed(job.seed, Stream.PRUNING, *timesteps),
+        labels=job.data.labels_of("train"),
+    )
+    anatomy = Anatomy(net)
     if isinstance(job.method, Proxy) and job.group.limit_ratio < 1:
         recorded = None if job.method.replay is None else bank_of(Path(job.method.replay), job.group.group)
         decision = decide(workspace, job.method, target, anatomy, recorded)
@@ -108,29 +106,6 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
 def bank_of(recording: Path, group: int) -> Path:
     """The memory bank of a group in a recording: a file for any group, or a folder with a folder for each."""
     return recording / f"group_{group}" / BANK if recording.is_dir() else recording
-
-
-def target_of(job: PruningJob) -> Target:
-    """Target of a job."""
-    timesteps = job.group.range
-    seed = torch_seed(job.seed, Stream.PRUNING, *timesteps)
-    return Target(
-        job.net, job.base, job.images, range=timesteps, limit_macs=job.limit_macs, seed=seed, labels=job.labels
-    )
-
-
-def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> None:
-    """Write a pruned model, with the memory bank where there is one, and its figures."""
-    folder = workspace.output(f"artifacts/pruned/{job.name}")
-    folder.mkdir()
-    if decision is not None:
-        decision.bank.publish(folder)
-        decision.log.publish(folder)
-        workspace.table("memory_bank", decision.bank.rows())
-        if decision.log.requests:
-            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
-    save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
-    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 
 
 def figures_of(job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:

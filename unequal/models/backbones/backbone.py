@@ -83,10 +83,6 @@ class Backbone(ABC):
         raise Unexportable(f"a network of kind {self.kind}")
 
 
-#: Backbones from outside the library.
-_registered: dict[str, Backbone] = {}
-
-
 def unet2d() -> Backbone:
     """diffusers' U-Net."""
     from unequal.models.backbones.unet2d.backbone import UNet2DBackbone
@@ -105,28 +101,20 @@ def dit() -> Backbone:
 BUILT_IN: dict[str, Callable[[], Backbone]] = {"unet2d": unet2d, "dit": dit}
 
 
-def register(backbone: Backbone) -> None:
-    """Make a further kind of network known to this process."""
-    _registered[backbone.kind] = backbone
-
-
 def backbone_named(kind: str) -> Backbone:
     """The backbone of a kind. Raises UserError where there is none."""
-    if kind in _registered:
-        return _registered[kind]
     if kind not in BUILT_IN:
-        raise UserError(f"network.kind: '{kind}' is unknown; allowed: {', '.join(BUILT_IN | _registered)}")
+        raise UserError(f"network.kind: '{kind}' is unknown; allowed: {', '.join(BUILT_IN)}")
     return BUILT_IN[kind]()
 
 
 def backbone_of(net: nn.Module) -> Backbone:
     """The backbone of a network. Raises UserError where it is of no kind that is known."""
-    kinds = BUILT_IN | _registered
     # A network of a built-in kind has most often been made by that kind, which is imported then.
-    for kind in sorted(kinds, key=lambda one: f"{__package__}.{one}.backbone" not in sys.modules):
+    for kind in sorted(BUILT_IN, key=lambda one: f"{__package__}.{one}.backbone" not in sys.modules):
         if isinstance(net, (backbone := backbone_named(kind)).module):
             return backbone
-    raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(kinds)}")
+    raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(BUILT_IN)}")
 
 
 def build_network(network: Network, spec: ModelSpec) -> nn.Module:

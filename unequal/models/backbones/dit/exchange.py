@@ -38,12 +38,13 @@ SUBFOLDERS = (None, "transformer")
 DIFFUSERS = "DiTTransformer2DModel"
 #: The last layer, whose rows are the values of a patch.
 LAST = "final_layer.linear"
-#: Names of a block's layers here and in diffusers, but for queries, keys and values.
+#: Names of a block's layers here and in diffusers, where queries, keys and values are layers of their own.
 BLOCK = {
-    "attn.proj": "attn1.to_out.0",
-    "mlp.fc1": "ff.net.0.proj",
-    "mlp.fc2": "ff.net.2",
-    "adaLN_modulation.1": "norm1.linear",
+    "attn.qkv": ("attn1.to_q", "attn1.to_k", "attn1.to_v"),
+    "attn.proj": ("attn1.to_out.0",),
+    "mlp.fc1": ("ff.net.0.proj",),
+    "mlp.fc2": ("ff.net.2",),
+    "adaLN_modulation.1": ("norm1.linear",),
 }
 ENDS = {"x_embedder.proj": "pos_embed.proj", "final_layer.adaLN_modulation.1": "proj_out_1", LAST: "proj_out_2"}
 #: Embeddings, which every block of diffusers has for itself.
@@ -52,7 +53,6 @@ EMBEDDINGS = {
     "t_embedder.mlp.2": "timestep_embedder.linear_2",
     "y_embedder.embedding_table": "class_embedder.embedding_table",
 }
-QUERIES_KEYS_VALUES = ("attn1.to_q", "attn1.to_k", "attn1.to_v")
 #: Classes that DiTPipeline knows; the next one stands for none.
 CLASSES = 1000
 
@@ -148,11 +148,11 @@ def of_diffusers(source: str, config: DiTConfig) -> tuple[DiTConfig, dict[str, T
         raise UserError(f"network.heads: {config.heads}, but network.pretrained '{source}' has {heads}")
     for name in EMBEDDINGS.values():
         check_alike([state[f"transformer_blocks.{i}.norm1.emb.{name}.weight"] for i in range(config.depth)], source)
-    found = {ours: state[name] for ours, name in names(config) if name in state}
-    for i in range(config.depth):
-        for kind in ("weight", "bias"):
-            parts = [state[f"transformer_blocks.{i}.{name}.{kind}"] for name in QUERIES_KEYS_VALUES]
-            found[f"blocks.{i}.attn.qkv.{kind}"] = torch.cat(parts)
+    found = {
+        ours: state[theirs[0]] if ours.startswith(tuple(EMBEDDINGS)) else torch.cat([state[name] for name in theirs])
+        for ours, theirs in names(config)
+        if theirs[0] in state
+    }
     return replace(config, frequency_shift=1, mlp_norm_eps=theirs.config["norm_eps"]), found
 
 
@@ -175,15 +175,17 @@ def check_alike(tensors: list[Tensor], source: str) -> None:
         )
 
 
-def names(config: DiTConfig) -> Iterator[tuple[str, str]]:
-    """Every weight's name here and in diffusers, but for queries, keys and values; embeddings as in the first block."""
-    layers = ENDS | {ours: f"transformer_blocks.0.norm1.emb.{name}" for ours, name in EMBEDDINGS.items()}
-    for i in range(config.depth):
-        layers |= {f"blocks.{i}.{ours}": f"transformer_blocks.{i}.{name}" for ours, name in BLOCK.items()}
-    for ours, name in layers.items():
+def names(config: DiTConfig) -> Iterator[tuple[str, list[str]]]:
+    """Every weight's name here, and in diffusers those of its parts, or of an embedding's copies, one a block."""
+    blocks = [f"transformer_blocks.{i}" for i in range(config.depth)]
+    layers = {ours: [name] for ours, name in ENDS.items()}
+    layers |= {ours: [f"{block}.norm1.emb.{name}" for block in blocks] for ours, name in EMBEDDINGS.items()}
+    for i, block in enumerate(blocks):
+        layers |= {f"blocks.{i}.{ours}": [f"{block}.{name}" for name in parts] for ours, parts in BLOCK.items()}
+    for ours, theirs in layers.items():
         for kind in ("weight", "bias"):
             if not (ours.startswith("y_embedder") and (kind == "bias" or config.classes is None)):
-                yield f"{ours}.{kind}", f"{name}.{kind}"
+                yield f"{ours}.{kind}", [f"{name}.{kind}" for name in theirs]
 
 
 def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None) -> None:
@@ -195,8 +197,19 @@ def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder
     Raises:
         Unexportable: it cannot be held.
     """
-    if (obstacle := obstacle_of(net, spec)) is not None:
-        raise Unexportable(obstacle)
+    condition, of_flow = spec.condition, isinstance(spec.schedule, FlowSchedule)
+    dropped = isinstance(condition, DroppedLabels)
+    known = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
+    obstacles = {
+        "a model with three heads": spec.prediction == "mixed",
+        f"{condition.title}, as DiTTransformer2DModel takes classes or none of them (dropped_labels)": not dropped,
+        f"{condition.title}, as DiTPipeline takes {CLASSES} classes or none of them": not of_flow and not known,
+        "a transformer of pixels": not of_flow and spec.space.autoencoder is None,
+        "a transformer that takes the time as DiT's or SiT's own code does": net.architecture.frequency_shift != 1,
+    }
+    for what, met in obstacles.items():
+        if met:
+            raise Unexportable(what)
     if isinstance(spec.schedule, FlowSchedule):
         exported_transformer(net).save_pretrained(target / "transformer")
         write_flow(spec.schedule, target)
@@ -231,21 +244,6 @@ def export_pipeline(net: DiffusionTransformer, spec: ModelSpec, target: Path, au
     DiTPipeline(exported_transformer(net), vae, scheduler).save_pretrained(target)
 
 
-def obstacle_of(net: DiffusionTransformer, spec: ModelSpec) -> str | None:
-    """Part of the model that diffusers cannot hold; None where it holds all."""
-    chosen, condition, of_flow = net.architecture, spec.condition, isinstance(spec.schedule, FlowSchedule)
-    dropped = isinstance(condition, DroppedLabels)
-    known = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
-    obstacles = {
-        "a model with three heads": spec.prediction == "mixed",
-        f"{condition.title}, as DiTTransformer2DModel takes classes or none of them (dropped_labels)": not dropped,
-        f"{condition.title}, as DiTPipeline takes {CLASSES} classes or none of them": not of_flow and not known,
-        "a transformer of pixels": not of_flow and spec.space.autoencoder is None,
-        "a transformer that takes the time as DiT's or SiT's own code does": chosen.frequency_shift != 1,
-    }
-    return next((what for what, met in obstacles.items() if met), None)
-
-
 def exported_transformer(net: DiffusionTransformer) -> Any:
     """Network as diffusers' DiTTransformer2DModel, whose blocks all hold the same embeddings."""
     from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
@@ -269,14 +267,9 @@ def exported_transformer(net: DiffusionTransformer) -> Any:
 
 def state_of(net: DiffusionTransformer) -> dict[str, Tensor]:
     """Its weights under diffusers' names."""
-    ours, depth = net.state_dict(), net.architecture.depth
-    state = {name: ours[own] for own, name in names(net.architecture)}
-    for name, tensor in list(state.items()):
-        if any(f"emb.{part}." in name for part in EMBEDDINGS.values()):
-            state |= {name.replace("blocks.0", f"blocks.{i}"): tensor for i in range(1, depth)}
-    for i in range(depth):
-        for kind in ("weight", "bias"):
-            parts = ours[f"blocks.{i}.attn.qkv.{kind}"].chunk(3)
-            named = zip(QUERIES_KEYS_VALUES, parts, strict=True)
-            state |= {f"transformer_blocks.{i}.{name}.{kind}": torch.clone(part) for name, part in named}
+    own, state = net.state_dict(), dict[str, Tensor]()
+    for ours, theirs in names(net.architecture):
+        copies = ours.startswith(tuple(EMBEDDINGS))
+        parts = [own[ours]] * len(theirs) if copies else own[ours].chunk(len(theirs))
+        state |= dict(zip(theirs, parts, strict=True))
     return state

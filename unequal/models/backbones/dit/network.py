@@ -8,6 +8,7 @@ weights in DiT-XL), none of its layers begins at 0, it wants labels in any case,
 them to withhold.
 """
 
+from collections import OrderedDict
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -71,9 +72,9 @@ class DiffusionTransformer(nn.Module):
         super().__init__()
         self.architecture = config
         width, patch = config.width, config.patch
-        self.x_embedder = PatchEmbedding(config.inputs, width, patch)
+        self.x_embedder = named(proj=PatchConvolution(config.inputs, width, patch, stride=patch))
         self.t_embedder = TimeEmbedding(width, config.frequency_shift, config.time)
-        self.y_embedder = None if config.classes is None else LabelEmbedding(config.classes, width)
+        self.y_embedder = None if config.classes is None else named(embedding_table=LabelTable(config.classes, width))
         side = config.size // patch
         positions = get_2d_sincos_pos_embed(width, side, base_size=side, output_type="pt")
         # As much a part of the architecture as the number of patches: no file needs hold it.
@@ -94,7 +95,7 @@ class DiffusionTransformer(nn.Module):
         return [block for block in self.blocks if isinstance(block, TransformerBlock)]
 
     def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Transformer2DModelOutput:
-        tokens = self.x_embedder(sample) + self.pos_embed
+        tokens = self.x_embedder(sample).flatten(2).transpose(1, 2) + self.pos_embed
         embedding = self.t_embedder(timestep, tokens.dtype)
         if self.y_embedder is not None:
             embedding = embedding + self.y_embedder(class_labels)
@@ -152,15 +153,9 @@ class LabelTable(nn.Embedding):
         nn.init.normal_(self.weight, std=EMBEDDING_STD)
 
 
-class PatchEmbedding(nn.Module):
-    """[B, C, H, W] → [B, tokens, width], row by row."""
-
-    def __init__(self, inputs: int, width: int, patch: int) -> None:
-        super().__init__()
-        self.proj = PatchConvolution(inputs, width, patch, stride=patch)
-
-    def forward(self, sample: Tensor) -> Tensor:
-        return self.proj(sample).flatten(2).transpose(1, 2)
+def named(**layers: nn.Module) -> nn.Sequential:
+    """Layers one behind the other, under their names in checkpoints."""
+    return nn.Sequential(OrderedDict(layers))
 
 
 class TimeEmbedding(nn.Module):
@@ -175,17 +170,6 @@ class TimeEmbedding(nn.Module):
         time = 1 - timestep.float() / 1000 if self.time == "to_data" else timestep
         waves = get_timestep_embedding(time, FREQUENCIES, True, self.frequency_shift)
         return self.mlp(waves.to(dtype))
-
-
-class LabelEmbedding(nn.Module):
-    """Labels [B] → [B, width]."""
-
-    def __init__(self, classes: int, width: int) -> None:
-        super().__init__()
-        self.embedding_table = LabelTable(classes, width)
-
-    def forward(self, labels: Tensor) -> Tensor:
-        return self.embedding_table(labels)
 
 
 class TransformerBlock(nn.Module):

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from unequal.errors import UserError
 from unequal.models.backbones.dit.network import MODULATIONS, Absent, DiffusionTransformer, TransformerBlock
-from unequal.models.pruned import Block, PrunableLayer, SelfPruning
+from unequal.models.folder import Removal
+from unequal.models.pruned import Block, PrunableKind, PrunableLayer
 
 #: A hidden width stays a multiple of this, as matrix units like it.
 MULTIPLE = 16
@@ -50,10 +51,9 @@ class BlockRows(nn.Linear):
         return rows
 
 
-class PrunableDiT(SelfPruning):
+class PrunableDiT(PrunableKind):
     """Channels of MLPs, heads, and all blocks but the first, so that one is left."""
 
-    kind = "dit"
     description = (
         "It is a transformer (DiT) on patches of the image. All tokens pass blocks.0, blocks.1 and so on in this "
         "order; each block adds the output of its attention and of its MLP to them, and the width of the tokens stays. "
@@ -94,10 +94,7 @@ class PrunableDiT(SelfPruning):
                     lost=tuple(lost_with(block, width)),
                 )
 
-    def mend(self, net: DiffusionTransformer) -> None:
-        """Number of heads of an attention, by its weights."""
-
-    def remove(self, net: DiffusionTransformer, removals: Sequence[tuple[str, Sequence[int]]]) -> None:
+    def remove(self, net: DiffusionTransformer, removals: Sequence[Removal]) -> None:
         """Remove channels, heads and blocks in place. Raises UserError where they are not there, or none is left."""
         layers = {layer.name: layer for layer in self.layers(net)}
         for name, channels in removals:

@@ -122,8 +122,15 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
     Raises:
         Unexportable: none of them can hold it.
     """
-    if (obstacle := obstacle_of(net, spec)) is not None:
-        raise Unexportable(obstacle)
+    obstacles = {
+        "a model with three heads": spec.prediction == "mixed",
+        spec.condition.title: not isinstance(spec.condition, Unconditional),
+        "a model of latents": spec.space.autoencoder is not None,
+        "attention heads of several widths": HEADS in net.config,
+    }
+    for what, met in obstacles.items():
+        if met:
+            raise Unexportable(what)
     if isinstance(spec.schedule, FlowSchedule):
         net.save_pretrained(target / "unet")
         write_flow(spec.schedule, target)
@@ -145,14 +152,3 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
         DDPMPipeline(net, DDPMScheduler(variance_type="learned_range", **settings)).save_pretrained(target)
     else:
         DDIMPipeline(net, DDIMScheduler(**settings)).save_pretrained(target)
-
-
-def obstacle_of(net: UNet2DModel, spec: ModelSpec) -> str | None:
-    """Part of the model that diffusers' pipelines cannot hold; None where they hold all."""
-    obstacles = {
-        "a model with three heads": spec.prediction == "mixed",
-        spec.condition.title: not isinstance(spec.condition, Unconditional),
-        "a model of latents": spec.space.autoencoder is not None,
-        "attention heads of several widths": HEADS in net.config,
-    }
-    return next((what for what, met in obstacles.items() if met), None)

@@ -5,7 +5,7 @@ block reads it).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from diffusers.models.downsampling import Downsample2D
 from diffusers.models.resnet import ResnetBlock2D
@@ -13,6 +13,7 @@ from diffusers.models.upsampling import Upsample2D
 from torch import nn
 
 from unequal.models.backbones.unet2d.backbone import UNet2DModel, attentions
+from unequal.models.folder import Removal
 from unequal.models.pruned import Block, PrunableKind, PrunableLayer, dependency_graph
 
 #: Kinds of blocks in the order in which an image passes them.
@@ -22,7 +23,6 @@ KINDS = ("conv_in", "down_blocks", "mid_block", "up_blocks")
 class PrunableUNet2D(PrunableKind):
     """Its convolutions, and the heads of its attention."""
 
-    kind = "unet2d"
     description = (
         "It is a U-Net. An image passes its blocks in this order: conv_in, down_blocks from the highest to the lowest "
         "resolution, mid_block at the lowest, and up_blocks back to the highest, each of which also gets the outputs "
@@ -45,8 +45,9 @@ class PrunableUNet2D(PrunableKind):
             group = graph.get_pruning_group(attention.to_q, tp.prune_linear_out_channels, idxs=list(range(size)))
             yield PrunableLayer(name, block_of(name), group, size, size // width, heads=True)
 
-    def mend(self, net: UNet2DModel) -> None:
-        """Correct the sizes that diffusers stores next to its layers."""
+    def remove(self, net: UNet2DModel, removals: Sequence[Removal]) -> None:
+        """Remove channels, and correct the sizes that diffusers stores next to its layers."""
+        super().remove(net, removals)
         for module in net.modules():
             if isinstance(module, Upsample2D | Downsample2D) and isinstance(module.conv, nn.Conv2d):
                 module.channels, module.out_channels = module.conv.in_channels, module.conv.out_channels
