@@ -81,7 +81,7 @@ def our_loop(
         images=STEPS * training.batch_size,
         work=work,
         log=lambda figures, step: None,
-        surgery=surgery_of(chosen, spec, None),
+        surgery=surgery_of(chosen, spec),
     )
 
 

@@ -27,7 +27,8 @@ RUN = {"range": None, "colour_shift": 1.0, "hue": 2.0}
 def write_figures(params):
     comparison, timesteps = params.comparison, params.schedule.timesteps
     first = log_bins(timesteps, 40)[:-1].tolist()
-    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters", "parameters_per_step"), 1000)
+    parts = "images training_flops sampling_flops parameters parameters_per_step training_seconds measuring_seconds"
+    costs = dict.fromkeys(parts.split(), 1000)
     generator = np.random.default_rng(0)
     for arm in (*comparison.arms.bases, *comparison.arms.all):
         for block in comparison.seeds:
@@ -39,7 +40,10 @@ def write_figures(params):
                 for images in snapshots
             ]
             training = {"arm": arm, "block": block, "scores": {}, "costs": costs, "path": path or None}
-            training |= {"endpoints": dict.fromkeys(comparison.endpoints, level), "conditions": {"data": "made up"}}
+            training |= {
+                "endpoints": dict.fromkeys(comparison.endpoints, level),
+                "conditions": {"data": "made up", "device": "cpu"},
+            }
             curve = {"timesteps": [timesteps], "first": first, "loss": losses}
             write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training | {"curve": curve})
             groups = [(0, 499), (500, 999)] if arm in params.plans else []
