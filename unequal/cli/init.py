@@ -199,7 +199,6 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
     size, count, network = asked.size, len(survey.files), NETWORKS[asked.gpu][asked.size]
     share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
     train = count - round(count * share)
-    path = asked.images if asked.out.parent == Path() else Path(os.path.abspath(asked.images))
     batch = asked.batch_size or network.batch
     yaml = yaml_of_file(width=4096)  # no line of the preset is wrapped
     preset = yaml.load(text)
@@ -210,24 +209,17 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
     apply_method(preset, METHODS[asked.learned_by])
     budget, wanted = scale_budgets(preset, MOST_PASSES * train, batch)
     threads = 1 if asked.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
-    samples = max(5000 if asked.gpu else 1000, features.settings["features"])
     singular = train // 2 < features.settings["features"]
-    values: dict[str, Any] = {
+    values = values_for_images(asked, survey, features, share) | {
         "runtime.threads": threads,
-        "data.path": str(path),
-        "data.image_size": size,
-        "data.channels": survey.channels,
-        "data.fit": "exact" if survey.fits(size) else "crop",
-        "data.holdout": share,
         "network.block_out_channels": network.channels,
         "network.attention_resolutions": network.attention,
         "training.batch_size": batch,
         "profile.batch_size": network.sampled,
         "sampling.batch_size": network.sampled,
-        "evaluation.samples": samples,
         "evaluation.kid_subset": min(500, train // 2),
         "evaluation.allow_singular": singular,
-    } | {f"extractor.{key}": value for key, value in features.settings.items()}
+    }
     change(preset, {key: in_a_line(value) for key, value in values.items()})
     more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
     choices = [
@@ -248,6 +240,19 @@ def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Fe
             "(evaluation.allow_singular); compare its rows with each other only"
         )
     return text_of(preset, yaml), choices
+
+
+def values_for_images(asked: ParamsRequest, survey: Survey, features: Features, holdout: float) -> dict[str, Any]:
+    """Values at dotted keys that say which images there are, and by which features and how many samples FID goes."""
+    path = asked.images if asked.out.parent == Path() else Path(os.path.abspath(asked.images))
+    return {
+        "data.path": str(path),
+        "data.image_size": asked.size,
+        "data.channels": survey.channels,
+        "data.fit": "exact" if survey.fits(asked.size) else "crop",
+        "data.holdout": holdout,
+        "evaluation.samples": max(5000 if asked.gpu else 1000, features.settings["features"]),
+    } | {f"extractor.{key}": value for key, value in features.settings.items()}
 
 
 def methods_chosen(asked: ParamsRequest) -> Iterator[str]:

@@ -150,15 +150,20 @@ def profile(config: ProfileConfig) -> ProfileResult:
         timesteps=tuple(chosen.tolist()),
         losses={name: Losses.of(found) for name, found in ours.items()},
         compared=change,
-        conditions={
-            "batch size": str(config.batch_size),
-            "precision": config.precision,
-            **computed_on(config.device),
-            "threads": str(torch.get_num_threads()),
-            **{name: version(name) for name in ("torch", "diffusers", "transformers")},
-        },
+        conditions=conditions_of(config),
     )
     return ProfileResult(document, ours, theirs)
+
+
+def conditions_of(config: ProfileConfig) -> dict[str, str]:
+    """Conditions of the computation, name → text."""
+    return {
+        "batch size": str(config.batch_size),
+        "precision": config.precision,
+        **computed_on(config.device),
+        "threads": str(torch.get_num_threads()),
+        **{name: version(name) for name in ("torch", "diffusers", "transformers")},
+    }
 
 
 def opened(source: str, config: ProfileConfig) -> Family:

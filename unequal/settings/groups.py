@@ -108,7 +108,7 @@ class Groups(Strict):
 
     @property
     def planned(self) -> SeveralGroups:
-        """The same groups, as in a plan."""
+        """These groups as those of a plan."""
         return SeveralGroups(kind=self.kind, count=len(self.ids), min_ratio=self.min_ratio)
 
     @model_validator(mode="after")

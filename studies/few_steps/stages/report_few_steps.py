@@ -71,7 +71,7 @@ class Scores:
 
     @property
     def pairs(self) -> list[dict[str, Any]]:
-        """What came first, and the control, on each fresh base."""
+        """Figures of the first-ranked way and of the control on each fresh base."""
         plan = self.results.plan
         first, _ = standings(self.results, plan.candidates, "fid")[0]
         return [
