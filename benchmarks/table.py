@@ -40,27 +40,42 @@ def full(figures: Figures) -> str:
     return f"prepared {speed:,.0f} images/s with {memory:.0f} MB more memory than a hundred; waiting: {waits(figures)}"
 
 
-#: Contestants of a training, by name, and as a row names them.
+#: Contestants of a training, by name, and as a column names them.
 LOOPS = {
     "ours": "this project's",
     "minimal": "minimal",
     "edm": "EDM-style",
-    "documented_decoded": "diffusers' documented with images decoded beforehand",
+    "documented_decoded": "diffusers' documented, images decoded beforehand",
     "documented": "diffusers' documented",
-    "passes": "passes",
+    "passes": "the passes alone",
+}
+#: Ending of a contestant's name → how a row says that its network is called.
+WAYS = {"": "", "_compiled": ", compiled", "_graphs": ", from CUDA graphs"}
+#: Benchmark of training loops → its network.
+NETWORKS = {
+    "training_digits": "digits net",
+    "training_digits_32": "digits net",
+    "training_cifar10": "DDPM's CIFAR-10 net",
+    "training_iddpm": "IDDPM's CIFAR-10 net",
+    "training_iddpm_single": "IDDPM's CIFAR-10 net",
+    "training_unet": "U-Net, 16 × 16 pixels",
+    "training_dit": "DiT 96 × 4, 16 × 16 pixels",
+    "training_dit_b": "DiT-B/2, 32 × 32 × 4 latents",
 }
 
 
-def loops(figures: Figures) -> str:
-    """Time of each loop over that of the network's bare passes, as it is and compiled; model FLOPs utilisation."""
-    seconds, ways = figures["seconds"], {"": "", "_compiled": "compiled: ", "_graphs": "with CUDA graphs: "}
+def loops(name: str, figures: Figures) -> list[str]:
+    """Rows of a benchmark of training loops: one for each way in which networks were called."""
+    seconds, batch = figures["seconds"], figures["batch_size"]
     rows = []
-    for suffix, said in ways.items():
-        names = [name for name in LOOPS if f"{name}{suffix}" in seconds and f"{name}{suffix}" != "passes"]
-        over = [f"{LOOPS[name]} {spread(ratio(seconds[f'{name}{suffix}'], seconds['passes']))}" for name in names]
-        rows += [said + ", ".join(over)] if over else []
-    rows += [f"MFU of {name} {share(one)}" for name, one in figures.get("mfu", {}).items() if name.startswith("ours")]
-    return f"batch of {figures['batch_size']}: {'; '.join(rows)}"
+    for suffix, way in WAYS.items():
+        taken = [seconds.get(f"{loop}{suffix}") for loop in LOOPS]
+        if any(taken):
+            cells = [spread(ratio(one, seconds["passes"])) if one else "" for one in taken]
+            utilisation = figures.get("mfu", {}).get(f"ours{suffix}")
+            said = "" if utilisation is None else f", MFU {share(utilisation)}"
+            rows.append(f"| {NETWORKS[name]}, batch of {batch}{way}{said} | {' | '.join(cells)} |")
+    return rows
 
 
 def pipelines(figures: Figures) -> str:
@@ -80,21 +95,8 @@ def scoring(figures: Figures) -> str:
     return f"Inception {figures['images_per_second']:,.0f} images/s; two sets of {sizes} features: {said}"
 
 
-def training(name: str) -> tuple[str, Callable[[Figures], str]]:
-    """A row of a training."""
-    return f"training, {name}: time of a loop over that of the network's passes alone", loops
-
-
 #: Name of a benchmark → what its row says, and how.
 ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
-    "training_digits": training("digits net"),
-    "training_digits_32": training("digits net"),
-    "training_cifar10": training("DDPM's CIFAR-10 net"),
-    "training_iddpm": training("IDDPM's CIFAR-10 net"),
-    "training_iddpm_single": training("IDDPM's CIFAR-10 net"),
-    "training_unet": training("a U-Net on 16 × 16 pixels"),
-    "training_dit": training("DiT 96 × 4 on 16 × 16 pixels"),
-    "training_dit_b": training("DiT-B/2 on 32 × 32 × 4 latents"),
     "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", pipelines),
     "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", pipelines),
     "pipeline_cifar10": ("DDIM, DDPM's CIFAR-10 net: speed over DDIMPipeline's", pipelines),
@@ -129,15 +131,22 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
 
 
 def shown(name: str, figures: Figures) -> str:
-    """A benchmark's figures as a row of the table."""
+    """A benchmark's figures as rows of a table."""
+    if name in NETWORKS:
+        return "\n".join(loops(name, figures))
     what, text = ROWS[name]
     return f"| {what} | {text(figures)} |"
 
 
 def table(device: str = "cpu", folder: Path = RESULTS) -> str:
-    """Markdown of all figures that there are of a kind of device."""
+    """Markdown of all figures that there are of a kind of device: training loops, then everything else."""
     path = recorded(device, folder)
     found = read_json(path) if path.exists() else {}
-    return "\n".join(
-        ["| | median (quartiles) |", "|---|---|", *(shown(name, found[name]) for name in ROWS if name in found)]
+    loops_head = (
+        f"| time over that of the passes as they are | {' | '.join(LOOPS.values())} |\n|---{'|---' * len(LOOPS)}|"
     )
+    parts = []
+    for head, names in ((loops_head, NETWORKS), ("| | median (quartiles) |\n|---|---|", ROWS)):
+        rows = [shown(name, found[name]) for name in names if name in found]
+        parts += ["\n".join([head, *rows])] if rows else []
+    return "\n\n".join(parts)
