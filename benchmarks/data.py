@@ -167,5 +167,5 @@ def measure_full(params: Params, device: torch.device, images: int, size: int, s
 
 if __name__ == "__main__":
     read, written, pixels = sys.argv[1:]
-    form = {"image_size": int(pixels), "channels": 3, "fit": "exact", "convert": False}
+    form: dict[str, Any] = {"image_size": int(pixels), "channels": 3, "fit": "exact", "convert": False}
     prepare(Data(source="array", path=read, holdout=0.05, **form), 0, Path(written))

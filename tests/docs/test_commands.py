@@ -154,7 +154,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "cp": check_copy,
     "unequal": check_unequal,
     "export": lambda arguments: None,
-    **{program: check_installed(program) for program in ("pytest", "git", "ruff", "mypy", "pre-commit")},
+    **{program: check_installed(program) for program in ("pytest", "git", "ruff", "pyrefly", "pre-commit")},
     ".": check_activation,
     ".ci/run": lambda arguments: None,
 }

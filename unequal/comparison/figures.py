@@ -208,7 +208,7 @@ def curves(figure: Figure, results: ComparisonResults) -> None:
         several = [each.arm for each in compared].count(one.arm) > 1
         name = comparison_label(one.arm, one.control) if several else label(one.arm)
         # A variant's further controls have dotted lines of its colour.
-        style = styles(results)[one.arm] | ({"linestyle": ":"} if one.arm in seen else {})
+        style: dict[str, Any] = styles(results)[one.arm] | ({"linestyle": ":"} if one.arm in seen else {})
         seen.append(one.arm)
         (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, label=name, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))

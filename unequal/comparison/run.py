@@ -137,7 +137,7 @@ def run_engine(
     # The engine has a process session of its own, so that one signal reaches it and its stages exactly once, even where
     # a script ignores Ctrl-C.
     streams |= {"start_new_session": True, "preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, **streams)
+    process: subprocess.Popen[bytes] = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, **streams)
     try:
         if log is not None and process.stdout is not None:
             write_log(process.stdout, log)

@@ -54,7 +54,7 @@ UNREAD_BEGINNING = re.compile(rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)|\xff\x0
 UNREAD_ENDINGS = frozenset((".heic", ".heif", ".hif", ".jxl"))
 LONGEST_BEGINNING = 32
 #: Bytes of a PNG's texts (settings of its generator, edits) and colour profile, unpacked. Pillow's default is 1 MiB.
-PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 * 2**20
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 * 2**20  # type: ignore[bad-assignment]
 WHITE = (255, 255, 255)
 
 

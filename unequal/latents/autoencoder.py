@@ -6,7 +6,7 @@ are blurred, but it takes a minute.
 """
 
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from unequal.settings.values import located
 from unequal.workspace import chosen_precision
 
 Net = AutoencoderKL | VQModel
-AnyNet = TypeVar("AnyNet", bound=Net)
 KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
 #: Where diffusers' pipelines keep their autoencoder.
 SUBFOLDERS = (None, "vae", "vqvae")
@@ -152,15 +151,10 @@ def check_origin(record: ModelRecord, folder: Path) -> None:
         raise UserError(f"{folder}: not the autoencoder in whose latents '{record.name}' works; train the model again")
 
 
-def on_device(net: AnyNet, device: torch.device) -> AnyNet:
-    """The network, moved. Not by its own `to`: diffusers wraps that of `torch.nn.Module` and loses its types."""
-    return torch.nn.Module.to(net, device)
-
-
 def load_autoencoder(folder: Path, device: torch.device, batch_size: int, precision: Precision = "fp32") -> Autoencoder:
     """The autoencoder that a stage has left in a folder. Raises UserError where it is missing or damaged."""
     net = find_net(str(folder))
-    return Autoencoder(on_device(net, device), batch_size, precision)
+    return Autoencoder(net.to(device), batch_size, precision)
 
 
 def identity(folder: Path) -> str:

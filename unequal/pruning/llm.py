@@ -230,7 +230,8 @@ class LanguageModel:
                 return {"response_format": {"type": "json_schema", "json_schema": schema}}
             case "json_object":
                 return {"response_format": {"type": "json_object"}}
-        return {}
+            case "text":
+                return {}
 
     def judged(self, code: int, body: bytes) -> Exception:
         """Error for a status, in one line: Failed where it may pass, UserError where it will not."""

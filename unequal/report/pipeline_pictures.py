@@ -157,7 +157,7 @@ def sampler_probabilities(
             last = number == len(stages)
             # A log scale cannot show zeros, so the line breaks there.
             height = np.where(probabilities > 0, probabilities * timesteps, np.nan)
-            style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
+            style: dict[str, Any] = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
             axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
     log_scale(axes, "{:g} ×")
     axes.set_ylim(bottom=max(axes.get_ylim()[0], RAREST))

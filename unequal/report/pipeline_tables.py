@@ -114,7 +114,7 @@ REQUESTS_NOTE = (
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """Rows of the FID table's CSV; unknown values are empty, and several steps are separated by blanks."""
-    rows = [{"variant": variant.name} | asdict(variant) for variant in variants]
+    rows: list[dict[str, Any]] = [{"variant": variant.name} | asdict(variant) for variant in variants]
     return [
         {key: value for key, value in row.items() if key != "name"} | {"steps": " ".join(map(str, row["steps"]))}
         for row in rows

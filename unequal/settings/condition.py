@@ -86,7 +86,7 @@ class Unconditional(Condition):
     """Nothing: images out of noise alone."""
 
     kind: Literal["none"] = "none"
-    title: ClassVar[str] = "an unconditional model"
+    title: ClassVar[str] = "an unconditional model"  # type: ignore[bad-override]
 
     def of(self, images: Tensor | None, labels: Tensor | None) -> None:
         return None

@@ -39,7 +39,7 @@ def settings_of(function: Callable[..., Any], base: type[M], key: str = "kind") 
         for keyword, one in signature(function).parameters.items()
         if one.kind is Parameter.KEYWORD_ONLY
     }
-    fields: dict[str, Any] = {key: (Literal[name], ...)} | keys
+    fields: dict[str, Any] = {key: (Literal[name], ...)} | keys  # type: ignore[not-a-type]
     title = "".join(part.capitalize() for part in name.split("_"))
     return create_model(title, __base__=base, __module__=base.__module__, __doc__=function.__doc__, **fields)
 
@@ -56,7 +56,7 @@ def checked(annotation: Any) -> Any:
 
 def one_of(kinds: Sequence[type[Strict]], key: str = "kind") -> Any:
     """The type of settings of one of several kinds, which a key distinguishes."""
-    return Annotated[reduce(or_, kinds), Field(discriminator=key)]
+    return Annotated[reduce(or_, kinds), Field(discriminator=key)]  # type: ignore[invalid-annotation]
 
 
 def keywords(settings: Strict, function: Callable[..., Any]) -> dict[str, Any]:

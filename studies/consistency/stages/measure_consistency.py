@@ -52,17 +52,19 @@ def predictors(
     folder: Path, settings: Settings, known: Tensor, device: torch.device
 ) -> tuple[dict[Subject, Predict], ModelRecord]:
     """Every subject with its predictions, in the order of the report, and the record of the first replica."""
+    records = list[ModelRecord]()
     trained, before, optimum = dict[Subject, Predict](), dict[Subject, Predict](), dict[Subject, Predict]()
     for width, seed in product(settings.widths, settings.seeds):
         name = replica(width, seed)
         denoiser, record = load_denoiser(folder / name, device)
+        records.append(record)
         start = Denoiser(untrained(settings.network, width, seed, record.spec).to(device), record.spec)
         trained[Subject(name, TRAINED, width)] = by_network(denoiser, settings.sampling.clip)
         before[Subject(f"{UNTRAINED}/{name}", UNTRAINED, width)] = by_network(start, settings.sampling.clip)
     if settings.comparison.optimum:
         images = torch.cat([known, known.flip(-1)]) if settings.horizontal_flips else known
-        optimum[Subject(OPTIMUM, OPTIMUM)] = by_optimum(images.to(device), record.spec.noise_schedule().to(device))
-    return trained | optimum | before, record
+        optimum[Subject(OPTIMUM, OPTIMUM)] = by_optimum(images.to(device), records[0].spec.noise_schedule().to(device))
+    return trained | optimum | before, records[0]
 
 
 def pictures_of(

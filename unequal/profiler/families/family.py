@@ -15,7 +15,7 @@ from unequal.data.prepared import to_model_range
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
 from unequal.latents.autoencoder import KINDS as AUTOENCODERS
-from unequal.latents.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shape, on_device
+from unequal.latents.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shape
 from unequal.profiler.document import Betas, Shifted
 from unequal.profiler.pipeline_folder import PipelineFolder, errors_in_one_line
 from unequal.profiler.schedules import schedule_of
@@ -182,7 +182,7 @@ class Family(ABC):
         kind = AUTOENCODERS[self.pipeline.parts[self.latents_of]]
         net = cast(Net, self.pipeline.network(self.latents_of, kind, torch.float32))
         latent_shape(net, self.resolution, self.image_channels, f"'{self.pipeline.name}'")
-        return Autoencoder(on_device(net, device), ENCODED).encode
+        return Autoencoder(net.to(device), ENCODED).encode
 
     def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
         raise NotImplementedError(f"{self.title} takes no captions")

@@ -10,7 +10,7 @@ them to withhold.
 
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +85,7 @@ class DiffusionTransformer(nn.Module):
         self.final_layer = FinalLayer(width, patch**2 * config.outputs)
 
     @property
-    def config(self) -> dict[str, object]:
+    def config(self) -> dict[str, Any]:
         """The architecture as JSON can carry it; of a pruned network, that of before."""
         return asdict(self.architecture)
 
