@@ -29,10 +29,9 @@ LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key
 
 
 @cache
-def schema() -> dict[str, Any]:
-    """The schema of the pipeline's params.yaml, as JSON carries it."""
-    found: dict[str, Any] = json.loads(json.dumps(json_schema(Params)))
-    return found
+def by_schema() -> jsonschema.Draft202012Validator:
+    """The validator by the schema of the pipeline's params.yaml, as JSON carries it."""
+    return jsonschema.Draft202012Validator(json.loads(json.dumps(json_schema(Params))))
 
 
 def edited(edits: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +92,7 @@ def test_all_that_is_wrong_is_listed_a_line_each(tmp_path: Path) -> None:
 def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> None:
     document = edited(edits)
     Params.read(written(document, tmp_path))
-    jsonschema.validate(document, schema())
+    by_schema().validate(document)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +112,8 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
 
 
 def test_the_schema_is_json_and_knows_the_default() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema())
-    jsonschema.validate(DEFAULT, schema())
+    by_schema().check_schema(by_schema().schema)
+    by_schema().validate(DEFAULT)
 
 
 @pytest.mark.parametrize(("solver", "calls"), [("ddim", 2 * 18), ("dpm_solver_2m", 2 * 18), ("heun", 2 * 35)])
@@ -139,4 +138,4 @@ def test_calls_of_a_network_follow_the_solver(solver: str, calls: int, steps: An
 )
 def test_the_schema_refuses_what_a_single_value_gives_away(edits: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(edited(edits), schema())
+        by_schema().validate(edited(edits))

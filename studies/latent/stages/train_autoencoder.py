@@ -7,7 +7,6 @@ from unequal.latents.autoencoder import (
     Net,
     build_autoencoder,
     latent_shape,
-    on_device,
     take_over,
     train_autoencoder,
 )
@@ -28,10 +27,10 @@ def made(run: Run, settings: Settings, images: PreparedData) -> Net:
     """The network, trained here or elsewhere. Raises UserError where it does not fit the images."""
     chosen, (channels, size, _) = settings.autoencoder, images.images.shape[1:]
     if isinstance(chosen, PretrainedAutoencoder):
-        return on_device(take_over(chosen, size, channels), run.device)
+        return take_over(chosen, size, channels).to(run.device)
     fresh = build_autoencoder(chosen, size, channels, settings.seed)
     latent_shape(fresh, size, channels, "the network")
-    on_device(fresh, run.device)
+    fresh.to(run.device)
     train_autoencoder(fresh, images.train, chosen, settings.seed, run.runtime.progress)
     return fresh
 
