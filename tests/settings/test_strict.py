@@ -157,7 +157,7 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
         ("seed: 1\npart: 010", "not valid YAML: line 2: '010' is octal for some readers of YAML; write it without"),
         ("seed: 0\nslots:\n  count: 10\n  count: 5\n", "not valid YAML: line 4: key 'count' stands twice in one"),
         ("a: &a {k: 1}\nb: {<<: *a, <<: *a}", "not valid YAML: line 2: key '<<' stands twice in one mapping"),
-        (f"seed: {'[' * 100_000}", "not valid YAML: sections or lists stand too deep within one another"),
+        (f"seed: {'[' * 100_000}", "not valid YAML: line 1: sections or lists stand more than 100 deep"),
     ],
 )
 def test_files_that_hold_no_settings_are_refused(params: Path, text: str, complaint: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,8 @@ PARAMS = Path("params.yaml")
 #: Octal in YAML 1.1, decimal for DVC; and base 60 in YAML 1.1, a text for DVC.
 LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+([.eE].*)?")
 BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-9]{1,2})+(\.[0-9_]*)?")
+#: Levels of sections and lists within one another.
+DEEPEST = 100
 #: Characters of a value that are shown where it may be long.
 SHOWN = 40
 
@@ -72,37 +75,52 @@ class StageSettings(Strict):
         return validate(cls, values, path, keys)
 
 
-class Yaml12(yaml.SafeLoader):
-    """YAML as DVC reads it: the scalars of version 1.2, in which `1e-4` is a number and `yes` a word; keys stand once.
-
-    The parser in C is faster, but overruns its stack where lists stand deep within one another.
-    """
+class Yaml12(yaml.CSafeLoader):
+    """YAML as DVC reads it: scalars of version 1.2, in which `1e-4` is a number and `yes` a word; keys stand once."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own way)
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in ("bool", "int", "float")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Read a mapping. Raises YAMLError where a key stands there twice: the second would replace the first."""
-        node = super().compose_mapping_node(anchor)
-        seen = set[tuple[str, str]]()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise refusal(key, f"key {key.value[:SHOWN]!r} stands twice in one mapping")
-            seen.add((key.tag, str(key.value)))
-        return node
+    def __init__(self, text: str) -> None:
+        """Refuse lists or sections too deep within one another, of which the parser in C would overrun its stack."""
+        depth = 0
+        for event in yaml.parse(text, yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise refusal(event, f"sections or lists stand more than {DEEPEST} deep within one another")
+        super().__init__(text)
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Read the document. Raises YAMLError where a key stands twice in one mapping: the second would replace it."""
+        root = super().get_single_node()
+        left, seen = [root], set[int]()
+        while left:
+            node = left.pop()
+            if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                keys = [(key.tag, key.value, key) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+                for (*before, _), (*after, key) in pairwise(sorted(keys, key=lambda one: one[:2])):
+                    if before == after:
+                        raise refusal(key, f"key {key.value[:SHOWN]!r} stands twice in one mapping")
+                left += [value for _, value in node.value]
+            else:
+                left += node.value
+        return root
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Build a value, or refuse it with its line: PyYAML's own constructors fail in many ways."""
         kind, text = node.tag.replace("tag:yaml.org,2002:", "!!"), str(node.value)[:SHOWN]
         if kind in ("!!int", "!!float") and LEADING_ZERO.fullmatch(text):
             raise refusal(node, f"{text!r} is octal for some readers of YAML; write it without the leading 0")
-        if kind == "!!str" and getattr(node, "style", None) is None and BASE_60.fullmatch(text):
+        if kind == "!!str" and not getattr(node, "style", None) and BASE_60.fullmatch(text):
             raise refusal(node, f"{text!r} is a number of base 60 for some readers of YAML; write a plain number")
         try:
             return super().construct_object(node, deep)
-        except (yaml.YAMLError, RecursionError):
+        except yaml.YAMLError:
             raise
         except Exception:
             raise refusal(node, f"{text!r} is no {kind}, or too long") from None
@@ -118,9 +136,9 @@ for name, pattern in SCALARS.items():
     Yaml12.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"({pattern})$"), list("-+.0123456789tTfF"))
 
 
-def refusal(node: yaml.Node, why: str) -> yaml.YAMLError:
-    """An error that names the line of a value."""
-    return yaml.YAMLError(f"line {node.start_mark.line + 1}: {why}")
+def refusal(place: Any, why: str) -> yaml.YAMLError:
+    """An error that names the line of a node or an event."""
+    return yaml.YAMLError(f"line {place.start_mark.line + 1}: {why}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -131,8 +149,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: missing; run from the folder that holds it") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise UserError(f"{path}: not valid YAML: sections or lists stand too deep within one another") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid YAML: {plain(str(error))}") from None
     if not isinstance(document, dict):
