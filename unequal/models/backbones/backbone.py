@@ -25,7 +25,7 @@ from unequal.settings.network import Network
 
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
-#: Most parameters of a network whose outline is on the CPU.
+#: Most parameters of a network that is traced and counted on the CPU.
 SMALL = 1_000_000
 #: Parts of the names of operators that multiply for attention.
 ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
@@ -154,20 +154,26 @@ class Cost:
 
 
 def count_cost(net: nn.Module) -> Cost:
-    """Count one forward pass of one image, by shapes alone: weights do not matter, and nothing is computed."""
+    """Count one forward pass of one image. Weights do not matter, and stay as they are.
+
+    A network of the CPU is called itself if it is small: shapes alone, on `meta`, take Python longer.
+    """
     from torch.utils.flop_counter import FlopCounterMode  # imports Triton
 
-    shapes = {name: one.to("meta") for name, one in (*net.named_parameters(), *net.named_buffers())}
-    inputs = tuple(one.to("meta") for one in backbone_of(net).example_inputs(net))
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        functional_call(net, shapes, inputs)
+    parameters = sum(one.numel() for one in net.parameters())
+    small = parameters <= SMALL and all(one.device.type == "cpu" for one in net.parameters())
+    device = torch.device("cpu" if small else "meta")
+    tensors = {name: one.to(device, copy=True) for name, one in (*net.named_parameters(), *net.named_buffers())}
+    inputs = tuple(one.to(device) for one in backbone_of(net).example_inputs(net))
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as counter:
+        functional_call(net, tensors, inputs)
     counts = counter.get_flop_counts()
     # PyTorch 2.11 runs some linear layers as a bmm.
     linear = {f"{type(net).__name__}.{name}" for name, one in net.named_modules() if isinstance(one, nn.Linear)}
     attention = attention_in(counts["Global"]) - sum(attention_in(counts[name]) for name in linear & counts.keys())
     total = sum(counts["Global"].values())
     # The counter counts a multiply and an add as two operations.
-    return Cost((total - attention) // 2, total // 2, sum(p.numel() for p in net.parameters()))
+    return Cost((total - attention) // 2, total // 2, parameters)
 
 
 def attention_in(counts: Mapping[Any, int]) -> int:
