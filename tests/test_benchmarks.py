@@ -23,10 +23,7 @@ def long() -> Params:
 
 TRIALS = {"cpu": on_cpu(Sizes(CPU, trial=True)), "gpu": on_gpu(Sizes(CPU, trial=True))}
 #: One of each kind: on a CPU's trial both suites and all presets are the same sizes. What starts programs is left out.
-OFTEN = {
-    *("training_digits", "training_dit", "pipeline_digits", "scoring", "experts_digits", "profile", "data", "shares"),
-    *("own_loop", "gradient_surgery", "checkpoint"),
-}
+OFTEN = {"training_digits", "pipeline_digits", "scoring", "experts_digits", "profile", "data", "shares", "checkpoint"}
 
 
 @pytest.mark.slow
@@ -48,6 +45,7 @@ def test_a_benchmark_runs(suite, name, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("loop", [MinimalLoop, EDMLoop])
 def test_the_loops_that_ours_is_measured_against_learn(loop):
     params = long()

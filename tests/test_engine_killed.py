@@ -108,7 +108,7 @@ def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
     return stage
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ["snakemake", pytest.param("dvc", marks=pytest.mark.thorough)])
 def test_the_same_command_goes_on_and_computes_nothing_twice(project, name):
     start = Commands(project).start
     first = start(ENGINES[name])

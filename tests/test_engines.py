@@ -81,7 +81,11 @@ def test_both_engines_choose_the_same_stages_after_an_edit(project):
     assert chosen == repeated
 
 
-@pytest.mark.parametrize("command", [("dvc", "repro"), ("snakemake", "--cores", "2")], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(("dvc", "repro"), marks=pytest.mark.thorough), ("snakemake", "--cores", "2")],
+    ids=["dvc", "snakemake"],
+)
 def test_a_bad_setting_stops_everything_in_one_line(project, command):
     before = (project / "params.yaml").read_text(encoding="utf-8")
     runs = len(tracked_runs(project))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unequal.files import read_json
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 
 #: Pictures of scikit-learn's digits, of which `data.holdout` is held out.
 DIGITS = 1797

@@ -82,6 +82,7 @@ def test_wrong_usage_is_one_line_and_status_2(empty: Path, arguments: str, line:
     assert (called.status, called.out, called.error) == (2, "", f"Error: {line}\n")
 
 
+@pytest.mark.thorough
 def test_a_reader_that_leaves_ends_a_command_without_a_word():
     program = [sys.executable, "-m", "unequal", "schema"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

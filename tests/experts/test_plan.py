@@ -92,6 +92,7 @@ def test_groups_of_equal_excess_take_the_measured_loss(make, place):
     assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
 
 
+@pytest.mark.thorough
 def test_from_scratch_nothing_of_the_base_is_left(make, place, base):
     models, figures = carry_out(place, make(start="scratch"))
     pruned = [load_any_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
@@ -178,6 +179,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_equal(make, place, runtime, tm
     assert [load_record(model) for model in models] == [load_record(model) for model in whole]
 
 
+@pytest.mark.thorough
 def test_images_in_proportion_to_timesteps(make, place):
     _, figures = carry_out(place, make(allocation={"kind": "timesteps"}, pruning=None, recipe=RECIPE | {"images": 100}))
     for row in figures:

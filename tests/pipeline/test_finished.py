@@ -248,6 +248,7 @@ def main(run: Run, settings: Settings) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_several_processes_agree_that_all_is_done(monkeypatch, project):
     Path("shared.py").write_text(SHARED)
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))

@@ -266,6 +266,7 @@ def test_a_commit_is_dirty_by_code_but_not_by_results(project):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("warm_start")
 def test_processes_on_a_fresh_database_lose_nothing(project):
     (project / "mlflow.db").unlink()

@@ -3,9 +3,11 @@
 import re
 import tomllib
 
+import pytest
 from hidden_libraries import ROOT, imported
 
 
+@pytest.mark.thorough
 def test_every_module_of_the_command_is_imported_with_its_extra_alone():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     config = [*project["dependencies"], *project["optional-dependencies"]["profile"]]

@@ -83,6 +83,7 @@ def caches(config: ProfileConfig) -> int:
     return len(list((config.out / CACHE).iterdir()))
 
 
+@pytest.mark.thorough
 def test_the_cache_knows_code_and_weights_by_content(config, tmp_path, monkeypatch):
     """Weights of the same size and time, as copies have them, are others; results next to them change nothing."""
     model = shutil.copytree(config.model, tmp_path / "model")

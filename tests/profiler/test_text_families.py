@@ -209,12 +209,10 @@ def test_patches_are_those_of_the_pipeline():
     assert torch.equal(places(3, 4).float(), FluxPipeline._prepare_latent_image_ids(1, 3, 4, CPU, torch.float32))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "part", "pipeline"),
-    [
-        ("stable_diffusion", "unet", StableDiffusionPipeline),
-        pytest.param("flux", "transformer", FluxPipeline, marks=pytest.mark.thorough),
-    ],
+    [("stable_diffusion", "unet", StableDiffusionPipeline), ("flux", "transformer", FluxPipeline)],
 )
 def test_a_lora_is_paired_and_the_same_as_its_weights_added(root, tmp_path, kind, part, pipeline):
     pipe = DiffusionPipeline.from_pretrained(root / kind)
@@ -267,6 +265,7 @@ def test_weights_that_would_have_to_be_unpickled_are_refused(root, tmp_path, sai
     assert f"{part} has no weights in safetensors" in said(model=str(model))
 
 
+@pytest.mark.thorough
 def test_losses_that_a_shift_leaves_at_zero_are_refused(root, tmp_path):
     """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is below the precision of float32."""
     asked = config(root, "flux", tmp_path / "out", resolution=256, draws=2, timesteps=2)

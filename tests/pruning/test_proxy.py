@@ -78,6 +78,7 @@ def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here, evaluator):
     assert not any(name.startswith("control") for name in figures)
 
 
+@pytest.mark.thorough
 def test_a_search_is_compared_with_as_many_random_schemes(here, evaluator):
     figures = search(here, evaluator, control="random").figures
     drawn = Bank(here.work / "control").rows()

@@ -64,6 +64,7 @@ def prune_and_finetune() -> None:
         run(finetune_groups, "--architecture", "pruned", "--group", group)
 
 
+@pytest.mark.thorough
 def test_a_base_with_learned_variance_and_attention_goes_through_the_pipeline(write):
     """A pruned model is trained on, profiled, sampled and exported like any other."""
     write(variance="learned", attention_resolutions=(8, 4))

@@ -87,6 +87,7 @@ def test_a_decision_leaves_its_memory_bank(monkeypatch):
     assert list(Path("work").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_recorded_banks_of_all_groups_are_replayed_from_a_folder():
     assert run("--method", "decided", "--group", "0").exit_code == 0
     model, figures = Path("artifacts/pruned/decided/group_0"), Path("results/metrics/prune_decided_group_0.json")

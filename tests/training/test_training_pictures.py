@@ -118,7 +118,8 @@ def test_pictures_of_latents_are_decoded(trained, prepared, tmp_path):
     assert np.array_equal(last(here), expected)
 
 
-@pytest.mark.parametrize("killed_at", [2, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("killed_at", [2, 3])
 def test_a_resumed_training_has_all_pictures(killed_at, trained, monkeypatch):
     whole = trained("model", spec_of(), pictures=3, checkpoint_every=1)
     expected = {file.name: file.read_bytes() for file in grids(whole, "model")}

@@ -29,6 +29,7 @@ def run(stage: Command, *options: object, status: int = 0) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_replicas_go_from_their_seeds_to_a_report(
     project: Path, prepared: PreparedData, network_settings: Callable[..., Any], training_settings: Callable[..., Any]
 ) -> None:

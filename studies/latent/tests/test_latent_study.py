@@ -104,6 +104,7 @@ def prepare_images(sections: dict[str, Any]) -> None:
     run(prepare_data, "--data", "images")
 
 
+@pytest.mark.thorough
 def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str, Any]) -> None:
     prepare_images(sections)
     run(train_autoencoder)
