@@ -109,7 +109,7 @@ def test_a_first_measurement_that_is_no_number_takes_the_mean_of_the_others():
     [
         (lambda: by_losses(10, 0), "a history of 0, a uniform share of 0.1; allowed"),
         (lambda: by_losses(10, 3, 1.5), "a history of 3, a uniform share of 1.5; allowed"),
-        (lambda: EasyToHardSampler(BINS, 0), "3 stages with a patience of 0 images; allowed"),
+        (lambda: EasyToHardSampler(BINS, 0), "a patience of 0 images; allowed: from 1"),
     ],
 )
 def test_what_cannot_learn_is_refused(make, complaint):

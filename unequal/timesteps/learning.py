@@ -93,9 +93,7 @@ class EasyToHardSampler(TimestepSampler):
 
     def __init__(self, clusters: Partition, patience_images: int, draw: Independent = INDEPENDENT) -> None:
         if patience_images < 1:
-            raise UserError(
-                f"{len(clusters)} stages with a patience of {patience_images} images; allowed: from 1, from 1"
-            )
+            raise UserError(f"a patience of {patience_images} images; allowed: from 1")
         self.stages, self.patience_images = len(clusters), patience_images
         self.stage, self.waited, self.lowest = 0, 0, np.inf
         self.difficulty = len(clusters) - 1 - clusters.members
