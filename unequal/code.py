@@ -58,6 +58,7 @@ class Tree:
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
         self.looked_at: dict[Path, Reached] = {}
+        self.files_of = cache(lambda name: tuple(files_of(name, root)))  # many modules import the same names
 
     def fingerprint(self, program: Path) -> Fingerprint:
         """Fingerprint a program, given by its file.
@@ -91,7 +92,7 @@ class Tree:
                 module.digest,
                 {label(text, self.root): digest(text.read_text(encoding="utf-8")) for text in texts},
                 frozenset(name.split(".")[0] for name in libraries),
-                frozenset(path for name in ours for path in files_of(name, self.root)),
+                frozenset(path for name in ours for path in self.files_of(name)),
             )
         return self.looked_at[file]
 
@@ -114,12 +115,12 @@ def label(file: Path, root: Path) -> str:
 @cache
 def module_of(file: Path, changed: int, package: str) -> Module:
     """Parse a file; `changed` is its time stamp, so that the cache notices an edit."""
-    source = file.read_text(encoding="utf-8")
-    running = list(nodes_that_run(ast.parse(source)))
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    running = list(nodes_that_run(tree))
     strings = {node.value for node in running if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     names = frozenset(text for text in strings if text.endswith((".md", ".j2")) and "/" not in text)
     imports = frozenset(name for node in running for name in imported(node, package))
-    return Module(digest(canonical(source)), imports, names)
+    return Module(digest(canonical(tree)), imports, names)
 
 
 def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
@@ -184,12 +185,11 @@ def public_version(name: str) -> str | None:
         return None
 
 
-def canonical(source: str) -> str:
-    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError.
+def canonical(tree: ast.Module) -> str:
+    """Print a syntax tree without docstrings, which are taken out of it; it has neither layout nor comments.
 
     Another version of Python may print it otherwise: then every program counts as edited.
     """
-    tree = ast.parse(source)
     for node in ast.walk(tree):
         for body in (field for _, field in ast.iter_fields(node) if isinstance(field, list)):
             body[:] = [one for one in body if not is_bare_text(one)]

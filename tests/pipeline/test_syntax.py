@@ -1,5 +1,6 @@
 """The digest of a source: equal after edits that change nothing."""
 
+import ast
 import textwrap
 
 import pytest
@@ -8,7 +9,7 @@ from unequal.code import canonical
 
 
 def of(source: str) -> str:
-    return canonical(textwrap.dedent(source))
+    return canonical(ast.parse(textwrap.dedent(source)))
 
 
 @pytest.mark.parametrize(
