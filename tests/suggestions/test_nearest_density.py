@@ -59,7 +59,7 @@ def test_the_nearest_is_as_near_as_another_search_finds():
     assert found.distance > 0.05  # which is far from a logit-normal
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(densities)
 def test_distances_of_what_is_found_are_its_own(p):
     for one in nearest(p, Flow(40)):

@@ -41,7 +41,7 @@ def test_draws_by_slots_have_as_much_of_each():
     assert found.slots.sums(found.density.probabilities) == pytest.approx(np.full(5, 0.2))
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(arrays(float, 60, elements=st.floats(0.1, 1)), st.sampled_from(["cosine", "flow"]), st.floats(1e-3, 1e3))
 def test_the_unit_of_a_loss_changes_nothing(losses, name, unit):
     schedule = NoiseSchedule.named(name, 60)
