@@ -122,7 +122,9 @@ def test_a_machines_gpus_are_those_that_are_visible(visible, names, two_gpus, mo
         ({LENT: "GPU-a,GPU-b"}, "auto", ["GPU-a", "GPU-b"]),
         ({DVC_STAGE: "train@base"}, "auto", ["GPU-1", "GPU-2"] * 3),
         ({DVC_STAGE: "studies/x/dvc.yaml:train@base"}, "cuda", ["GPU-1", "GPU-2"] * 3),
+        ({DVC_STAGE: "race/dvc.yaml:train_arm@x"}, "auto", ["GPU-1", "GPU-2"] * 3),
         ({DVC_STAGE: "train@base"}, "cpu", []),
+        ({DVC_STAGE: "other"}, "auto", []),
         ({DVC_STAGE: "report"}, "auto", []),
         ({DVC_STAGE: "train@base", ENGINE: "snakemake"}, "auto", []),
         ({DVC_STAGE: "train@base", VISIBLE: "1"}, "auto", []),
@@ -133,7 +135,10 @@ def test_engines_lend_gpus_to_stages_that_ask_for_one(
     runtime, two_gpus, tmp_path, monkeypatch, surroundings, device, lent
 ):
     monkeypatch.chdir(tmp_path)
-    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"train": {"meta": {"gpu": 1}}, "report": {}}}))
+    wanting = {"meta": {"gpu": 1}}
+    Path("race").mkdir()
+    Path("race/dvc.yaml").write_text(yaml.safe_dump({"stages": {"train_arm": {"do": wanting}}}))
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"train": wanting, "report": {}}}))
     for name, value in surroundings.items():
         monkeypatch.setenv(name, value)
     assert gpus_of_stage(runtime.model_copy(update={"device": device, "stages_per_gpu": 3})) == lent

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -48,9 +49,16 @@ def gpus_of_stage(runtime: Runtime) -> list[str]:
     by_dvc = DVC_STAGE in os.environ and ENGINE not in os.environ
     if not by_dvc or VISIBLE in os.environ or runtime.device == "cpu":
         return []
-    name = os.environ[DVC_STAGE].rpartition(":")[2].partition("@")[0]
-    stage = read_yaml(Path("dvc.yaml"))["stages"][name]
-    return machine_gpus() * runtime.stages_per_gpu if "gpu" in stage.get("meta", {}) else []
+    return machine_gpus() * runtime.stages_per_gpu if "gpu" in stage_meta(os.environ[DVC_STAGE]) else []
+
+
+def stage_meta(stage: str) -> dict[str, Any]:
+    """Read the `meta` of a stage that DVC names as `graph:stage@instance`, with the graph seen from where DVC runs."""
+    place, _, instance = stage.rpartition(":")
+    graph = Path(place) if place and Path(place).exists() else Path("dvc.yaml")
+    stages = read_yaml(graph)["stages"] if graph.exists() else {}
+    template = stages.get(instance.partition("@")[0], {})
+    return template.get("do", template).get("meta", {})
 
 
 def lease(names: list[str], count: int | None) -> list[FileLock]:
