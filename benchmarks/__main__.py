@@ -45,6 +45,10 @@ class Sizes:
         params = self.params(path)
         return training.with_compiler(params) if self.device.type == "cuda" else params
 
+    def eager(self, path: Path, batch_size: int | None = None) -> Params:
+        """A preset whose network is not compiled: for each of many trainings that would take longer than to measure."""
+        return training.with_compiler(self.params(path, batch_size), compiled=False)
+
     def of(self, *numbers: int) -> list[int]:
         """Numbers of steps, rounds or images; in a trial one each."""
         return [min(number, 1) for number in numbers] if self.trial else list(numbers)
@@ -93,12 +97,12 @@ class Sizes:
     def data(self, path: Path, batch_size: int | None, steps: int) -> Mapping[str, Any]:
         """Waits for images of 64 × 64 pixels on disk."""
         sizes = (40, 8, 2, 3, 1) if self.trial else (100_000, 64, steps, 300, 3)
-        return data.measure(self.params(path, batch_size), self.device, *sizes)
+        return data.measure(self.eager(path, batch_size), self.device, *sizes)
 
     def full_data(self, path: Path, batch_size: int | None, steps: int) -> Mapping[str, Any]:
         """Prepare as many images as ImageNet's, of 16 × 16 pixels, and read them from disk."""
         sizes = (200, 8, 2) if self.trial else (1_281_167, 16, steps)
-        return data.measure_full(self.params(path, batch_size), self.device, *sizes)
+        return data.measure_full(self.eager(path, batch_size), self.device, *sizes)
 
 
 def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
@@ -121,7 +125,7 @@ def on_cpu(sizes: Sizes) -> dict[str, Benchmark]:
         "data_full": lambda: sizes.full_data(DIGITS, 128, 5),
         "shares": lambda: steps.shares(params(DIGITS), device, *of(50, 3)),
         "own_loop": lambda: steps.own_loop(params(DIGITS), device, *of(20, 7)),
-        "gradient_surgery": lambda: steps.gradient_surgery(params(PATCHES, 128), device, *of(2, 7)),
+        "gradient_surgery": lambda: steps.gradient_surgery(sizes.eager(PATCHES, 128), device, *of(2, 7)),
         "checkpoint": lambda: steps.checkpoints(params(DIGITS), device, *of(20, 15)),
         "overhead": lambda: overhead.measure(*of(5)),
     }
@@ -138,9 +142,9 @@ def on_gpu(sizes: Sizes) -> dict[str, Benchmark]:
         "checkpoint": lambda: steps.checkpoints(sizes.compiled(DDPM), sizes.device, *sizes.of(20, 5)),
         "experts_cifar10": lambda: sizes.experts(IDDPM, 128, 20, 3),
         "profile": lambda: sizes.profile(5, images=None),
-        "data": lambda: sizes.data(DDPM, None, 50),
-        "data_full": lambda: sizes.full_data(DDPM, None, 50),
-        "gradient_surgery": lambda: steps.gradient_surgery(sizes.params(PATCHES), sizes.device, *sizes.of(50, 5)),
+        "data": lambda: sizes.data(DDPM, None, 20),
+        "data_full": lambda: sizes.full_data(DDPM, None, 20),
+        "gradient_surgery": lambda: steps.gradient_surgery(sizes.eager(PATCHES), sizes.device, *sizes.of(20, 5)),
     }
 
 

@@ -1,13 +1,15 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
+import os
 import re
 from zipfile import ZipFile
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
 from filelock import FileLock
-from harness.projects import edit, run
+from harness.projects import edit, environment_of, run
 
+from unequal.pipeline.devices import LENT, VISIBLE
 from unequal.pipeline.engines import ALONE
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
@@ -49,6 +51,18 @@ def test_every_stage_left_a_log_a_benchmark_and_a_child_of_one_pipeline_run(proj
     assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
     assert (len(children(runs)), len(runs)) == (len(rules), len(rules) + 1)
     assert all(one.info.status == "FINISHED" for one in runs)
+
+
+def test_every_stage_that_computes_takes_one_of_the_gpus(project, tmp_path):
+    (tool := tmp_path / "nvidia-smi").touch(0o755)
+    machine = {"PATH": f"{tool.parent}{os.pathsep}{environment_of(project)['PATH']}", VISIBLE: "0,1"}
+    said = run(project, "snakemake", "--cores", "2", "-n", "-p", "-F", environment=machine)
+    blocks = re.split(r"^(?:local)?rule (\w+):$", said.partition("Reasons:")[0], flags=re.MULTILINE)[1:]
+    jobs = dict(zip(blocks[::2], blocks[1::2], strict=True))
+    takes = {name for name, job in jobs.items() if "local_gpu=1" in job and f"env {LENT}=0,1 " in job}
+    assert {"train_base", "build_extractor", "profile_floor", "evaluate_fid_base"} <= takes
+    assert {"check_params", "prepare_data", "report"} <= jobs.keys() - takes
+    assert not any(LENT in job for name, job in jobs.items() if name not in takes)
 
 
 def test_results_can_be_shown(project):

@@ -75,13 +75,23 @@ def test_parts_together_are_the_whole(monkeypatch, neighbourhood):
     assert kernel_distance(ours, real, 60, CPU) == pytest.approx(whole, rel=1e-9)
 
 
+@pytest.mark.parametrize(("fit", "place"), [(True, "meta"), (False, "cpu")])
+def test_sets_go_to_a_device_that_has_room_for_all(monkeypatch, fit, place):
+    asked: list[int] = []
+    monkeypatch.setattr(distances, "all_fit", lambda size, device: asked.append(size) or fit)
+    sets = distances.resident(drawn(5, 3, 0), drawn(7, 3, 1), device=torch.device("meta"))
+    assert ([one.device.type for one in sets], asked) == ([place, place], [4 * (5 + 7) * 3])
+
+
 class Largest(TorchDispatchMode):
-    """Remember the bytes of the largest tensor that an operation returns."""
+    """Remember the bytes of the largest tensor that an operation returns; an array as a tensor takes none."""
 
     bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         returned = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.lift_fresh.default:
+            return returned
         sizes = [one.numel() * one.element_size() for one in tree_leaves(returned) if isinstance(one, torch.Tensor)]
         self.bytes = max([self.bytes, *sizes])
         return returned

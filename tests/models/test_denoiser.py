@@ -1,5 +1,7 @@
 """One network under every prediction amounts to the same x0 and ε as the formulas."""
 
+from collections.abc import Callable
+from functools import partialmethod
 from types import SimpleNamespace
 from typing import Any
 
@@ -201,3 +203,21 @@ def test_a_network_is_compiled_once(draw, monkeypatch):
     for _ in range(2):
         denoiser.accelerated("fp32", compiled=True).answer(draw[2], T)
     assert compiled == [denoiser.net]
+
+
+@pytest.mark.slow
+def test_a_smaller_batch_is_not_compiled_for(draw, monkeypatch):
+    compiled: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        compiled.append(len(graph.graph.nodes))
+        return graph.forward
+
+    monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
+    torch._dynamo.reset()
+    x_t, whole = draw[2], Denoiser(Linear(), spec_of("epsilon"))
+    quick = whole.accelerated("fp32", compiled=True)
+    for size, graphs in ((3, 1), (2, 1), (3, 1), (4, 2), (1, 2)):
+        answer = quick.conditioned(None).answer(x_t[:size], T[:size])
+        assert len(compiled) == graphs
+        assert torch.equal(answer, whole.net.layer(x_t[:size]))

@@ -6,6 +6,7 @@ Started by test_processes_train.py.
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def trainer_of(
     surgery: Surgery | None = None,
     sampler: TimestepSampler | None = None,
     exchange: str = "fp32",
+    compiled: bool = False,
 ) -> Trainer:
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
@@ -88,13 +90,14 @@ def trainer_of(
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
     training = TRAINING.model_copy(update={"gradient_exchange": exchange})
-    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": RUNTIME, "surgery": surgery}
+    runtime = RUNTIME.model_copy(update={"compile": compiled})
+    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": runtime, "surgery": surgery}
     return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
 
 
-def train(work: Path, steps: int, kind: str = "unet2d", exchange: str = "fp32") -> dict[str, Tensor]:
+def train(work: Path, steps: int, kind: str = "unet2d", **changes: Any) -> dict[str, Tensor]:
     network, objective, surgery = KINDS[kind]
-    trainer = trainer_of(work, 10, objective, network, surgery, exchange=exchange)
+    trainer = trainer_of(work, 10, objective, network, surgery, **changes)
     for _ in range(steps):
         trainer.advance()
     learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())
@@ -123,6 +126,8 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     trainings = {kind: train(folder / kind, 10, kind) for kind in KINDS}
     trainings["bf16"] = train(folder / "bf16", 10, exchange="bf16")
+    torch.compile = partial(torch.compile, backend="aot_eager")  # one graph each way, but no code to build
+    trainings["compiled"] = train(folder / "compiled", 10, "dit", compiled=True)
     for kind, weights in trainings.items():
         np.savez(folder / f"{kind}_{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})
     (folder / f"learned_{processes.rank()}.json").write_text(json.dumps(learned(folder)))

@@ -1,7 +1,7 @@
 """Distances between features of two sets of images, in parts and on any device: FID, KID, precision and recall.
 
 Features stay in the host's memory or are mapped from disk. A device holds the parts that are compared, and two matrices
-of F × F numbers.
+of F × F numbers. Sets whose tiles are compared with each other go to a GPU once, where its free memory allows it.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+
+from unequal.models.weights import all_fit
 
 #: Features whose products are added to a covariance together.
 ROWS = 4096
@@ -33,16 +35,22 @@ class Features:
         mean: np.ndarray = features.mean(axis=0, dtype=np.float64)
         centre = torch.from_numpy(mean).to(device)
         products = centre.new_zeros(len(mean), len(mean))
-        for part in parts(features, ROWS, device):
+        for part in parts(torch.from_numpy(features), ROWS, device):
             centred = part.double() - centre
             products.addmm_(centred.T, centred)
         return cls(features, mean, (products / (len(features) - 1)).cpu().numpy())
 
 
-def parts(features: np.ndarray, size: int, device: torch.device) -> Iterator[Tensor]:
+def parts(features: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
     """Move features [N, F] to a device, [size, F] at a time."""
-    for start in range(0, len(features), size):
-        yield torch.from_numpy(features[start : start + size]).to(device)
+    for part in features.split(size):
+        yield part.to(device)
+
+
+def resident(*sets: np.ndarray, device: torch.device) -> list[Tensor]:
+    """Sets of features [N, F] on a device where all fit into its memory, else where they are."""
+    fit = all_fit(sum(one.nbytes for one in sets), device)
+    return [torch.from_numpy(one).to(device if fit else "cpu") for one in sets]
 
 
 def frechet_distance(ours: Features, real: Features, device: torch.device) -> float:
@@ -101,11 +109,12 @@ def precision_and_recall(
         neighbourhood: the neighbour whose distance is the radius around an image, fewer than either set has.
     """
     size = TILE if device.type == "cpu" else GPU_TILE
-    our_radii, real_radii = (radii(features, neighbourhood, size, device) for features in (ours, real))
-    precise, recalled = (torch.zeros(len(one), dtype=torch.bool, device=device) for one in (ours, real))
-    for i, some in enumerate(parts(ours, size, device)):
+    sets = resident(ours, real, device=device)
+    our_radii, real_radii = (radii(features, neighbourhood, size, device) for features in sets)
+    precise, recalled = (torch.zeros(len(one), dtype=torch.bool, device=device) for one in sets)
+    for i, some in enumerate(parts(sets[0], size, device)):
         rows = slice(i * size, i * size + len(some))
-        for j, others in enumerate(parts(real, size, device)):
+        for j, others in enumerate(parts(sets[1], size, device)):
             columns = slice(j * size, j * size + len(others))
             distances = torch.cdist(some, others)
             precise[rows] |= (distances <= real_radii[columns]).any(1)
@@ -113,7 +122,7 @@ def precision_and_recall(
     return float(precise.double().mean()), float(recalled.double().mean())
 
 
-def radii(features: np.ndarray, neighbourhood: int, size: int, device: torch.device) -> Tensor:
+def radii(features: Tensor, neighbourhood: int, size: int, device: torch.device) -> Tensor:
     """Distance [N] of each feature vector [N, F] from its n-th neighbour, itself not counted."""
     found = []
     for some in parts(features, size, device):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.data.prepared import chosen, to_model_range
+from unequal.data.prepared import to_model_range
 from unequal.diffusion.optimal_denoiser import CORRECTION, optimal_loss, sampled_loss
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
@@ -84,7 +84,8 @@ class Draws:
             x0 = to_model_range(on_device(self.images[index], self.device))
             t = on_device(torch.from_numpy(flat // count), self.device)
             epsilon = profile_noise(x0.shape[1:], flat // count, flat % count, self.seed, len(self.images), self.device)
-            yield Drawn(x0, epsilon, t, chosen(self.labels, index, self.device))
+            labels = None if self.labels is None else on_device(self.labels[index], self.device)
+            yield Drawn(x0, epsilon, t, labels)
 
 
 def profile_noise(

@@ -1,6 +1,7 @@
 """A network as a denoiser: noisy image and timestep in, x0 or ε out, whatever it predicts."""
 
 import copy
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, Self
 
@@ -46,6 +47,8 @@ class Denoiser:
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.condition: Tensor | None = None
         self.precision: Literal["fp32", "bf16"] = "fp32"
+        #: Batch sizes that its network is compiled for, each larger than the one before; None: it is not compiled.
+        self.compiled_sizes: list[int] | None = None
 
     @classmethod
     def of_heads(cls, net: nn.Module, spec: ModelSpec) -> Self:
@@ -79,9 +82,11 @@ class Denoiser:
         """
         if channels_last:
             self.net.to(memory_format=torch.channels_last)
-        if is_compiled(compiled, self.device, calls) and self.net._compiled_call_impl is None:
-            self.net.compile()
         accelerated = copy.copy(self)
+        if is_compiled(compiled, self.device, calls):
+            accelerated.compiled_sizes = []
+            if self.net._compiled_call_impl is None:
+                self.net.compile()
         accelerated.precision = chosen_precision(precision, self.device)
         return accelerated
 
@@ -111,9 +116,23 @@ class Denoiser:
         network = self.spec.condition.bind(self.net, self.condition)
         if (center := self.center) is not None:
             x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
-        with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+        with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"), self.way(len(x_t)):
             answer: Tensor = network(x_t, self.schedule.model_timestep(timesteps)).sample
         return answer.to(x_t.dtype)
+
+    def way(self, size: int) -> AbstractContextManager[object]:
+        """Context of a call with so many images: one with fewer than before would take longer to compile than to run.
+
+        Such a call comes last, or at the border of two experts.
+        """
+        if self.compiled_sizes is None:
+            return nullcontext()
+        largest = max(self.compiled_sizes, default=0)
+        if size < largest:
+            return torch.compiler.set_stance("force_eager")
+        if size > largest:
+            self.compiled_sizes.append(size)
+        return nullcontext()
 
     def image_of(self, prediction: str, output: Tensor, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The x0 [B, C, H, W] that a prediction of the network for x_t amounts to."""

@@ -11,6 +11,7 @@ changed setting or input never resumes a stale state.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError, say
 from unequal.files import require, settings_hash, write_json
 from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
-from unequal.pipeline.devices import lease
+from unequal.pipeline.devices import LENT, gpus_of_stage, lease
 from unequal.pipeline.fingerprint import refuse_other_code
 from unequal.pipeline.program import (
     errors_reported,
@@ -302,7 +303,8 @@ class StageCommand(click.Command):
             params = read_yaml(PARAMS)
             settings = self.settings.read(PARAMS, **options)
             # Held until the process ends; processes of a launched stage see what their launcher holds.
-            self.gpus = lease(runtime.processes or 1 if self.shared else 1) if processes.folder() is None else []
+            if processes.folder() is None:
+                self.gpus = lease(gpus_of_stage(runtime), self.gpus_needed(runtime))
             if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, [sys.executable, *sys.orig_argv[1:]], runtime.threads))
             code = fingerprint(self.program)
@@ -317,6 +319,12 @@ class StageCommand(click.Command):
                 if (refusal := memory_refusal(error, settings, self.settings.keys(**options))) is not None:
                     raise UserError(refusal) from None
                 raise
+
+    def gpus_needed(self, runtime: Runtime) -> int | None:
+        """Count the GPUs that the stage takes; None: all that are free, under DVC, which runs one stage at a time."""
+        if not self.shared:
+            return 1
+        return runtime.processes or (1 if LENT in os.environ else None)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class GuidedDenoiser(Denoiser):
         if not isinstance(condition, DroppedLabels):
             raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
         self.guidance, self.null, self.precision = guidance, condition.null, denoiser.precision
+        self.compiled_sizes = denoiser.compiled_sizes
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Guided prediction of the network, followed by its output for the variance of a labelled image."""
