@@ -19,7 +19,7 @@ from snakemake.logging import logger
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
-from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, print_summary
+from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, interrupt_once, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
@@ -88,6 +88,7 @@ if workflow.is_main_process:
 
 
 onstart:
+    interrupt_once()
     # Forced stages are computed again.
     forced = workflow.dag_settings
     if forced.forceall or forced.forcetargets or forced.forcerun:

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psutil
@@ -61,6 +62,21 @@ class StopFilter(logging.Filter):
             if line.endswith(GOES_ON):
                 say(f"{log.stem}: {line.partition(': ')[2]}", err=True)
         say(f"Stopped; {GOES_ON}.", err=True)
+
+
+def interrupt_once() -> None:
+    """Let the first SIGINT alone interrupt this process, unless it ignores them.
+
+    `uv run` without a terminal passes on what the whole process group gets, so SIGINT arrives twice. A second one would
+    end Snakemake before it reports where stages were stopped. Those get a second Ctrl-C themselves.
+    """
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def print_summary(log: Path, since: float) -> None:
