@@ -15,6 +15,7 @@ import psutil
 from filelock import FileLock
 
 from unequal.errors import say
+from unequal.files import json_or_none
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
 from unequal.processes import GOES_ON, stop_deferred
 
@@ -85,6 +86,17 @@ def print_summary(log: Path, since: float) -> None:
         _, head, text = log.read_text(encoding="utf-8", errors="replace").rpartition(f"{SUMMARY}\n")
         if head:
             say("", SUMMARY, *text.rstrip().splitlines())
+
+
+def print_recommendation(scores: Path) -> None:
+    """Print which model a finished run recommends, from results/scores.json; nothing where there are no scores."""
+    match json_or_none(scores):
+        case {"take": str(model), "fid": {**fids}} if model in fids:
+            page, sample = scores.with_name("report.html"), f"unequal sample {model} --count 64 --grid"
+            say(
+                f"Nothing is left to do. The model to take is {model}, FID {fids[model]:.3g}: {page}; {sample}",
+                err=True,
+            )
 
 
 def snakemake_inside(root: Path, folder: Path, *options: str) -> int:
