@@ -19,7 +19,7 @@ from snakemake.logging import logger
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
-from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, print_summary
+from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, interrupt_once, print_recommendation, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
@@ -88,6 +88,7 @@ if workflow.is_main_process:
 
 
 onstart:
+    interrupt_once()
     # Forced stages are computed again.
     forced = workflow.dag_settings
     if forced.forceall or forced.forcetargets or forced.forcerun:
@@ -168,6 +169,8 @@ STALE, TO_RUN = set(), Path(".snakemake/stale")
 if workflow.is_main_process:
     STALE = stale_stages(STAGES, lambda stage: INPUTS[stage.name])
     TO_RUN.write_text(str(uuid4()))
+    if not STALE and not workflow.output_settings.dryrun:
+        print_recommendation(Path("results/scores.json"))
 
 
 def wants_gpu(stage):

@@ -40,12 +40,13 @@ from unequal.report.pipeline_pictures import (
 )
 from unequal.report.pipeline_tables import (
     SLOT_CHANGE_COLUMNS,
+    costs_table,
     experts_table,
     fid_rows,
     groups_table,
     losses_table,
     requests_table,
-    scores_and_costs,
+    scores_table,
     searches_table,
     slot_change_rows,
 )
@@ -149,7 +150,8 @@ def main(run: Run, settings: Settings) -> None:
         sections=statements,
         tables=[
             table,
-            scores_and_costs(variants, found.references),
+            scores_table(variants, found.references),
+            costs_table(variants),
             losses_table(in_order(found.losses, variants), found.floor, found.schedule),
             groups_table(found.groups, found.group_shares, steps_of_experts(found.variants)),
             *([searches_table(found.searches)] if found.searches else []),

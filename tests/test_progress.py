@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from unequal import processes, progress
-from unequal.pipeline.engines import StopFilter
+from unequal.pipeline.engines import StopFilter, interrupt_once
 from unequal.pipeline.program import errors_reported
 
 
@@ -45,6 +45,18 @@ def test_a_stopped_stage_says_where_it_was(number, status, capsys, monkeypatch):
         stopped_stage()
     assert ended.value.code == status
     assert capsys.readouterr().err == "train_base: stopped at step 7 of 1,250; the same command goes on\n"
+
+
+def test_a_signal_that_arrives_twice_interrupts_once():
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupt_once()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_snakemake_that_is_stopped_reports_stages_and_no_errors(tmp_path, capsys):

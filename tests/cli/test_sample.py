@@ -76,6 +76,16 @@ def test_pictures_are_those_of_the_evaluation_to_the_bit(
     np.testing.assert_array_equal(pictures(trained / "some"), np.concatenate(expected)[:4])
 
 
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(1, [3]), (4, [3, 1]), (5, [3, 1, 1]), (9, [3, 1, 3, 2])], ids=["1", "4", "5", "9"]
+)
+def test_more_pictures_than_the_evaluation_scores_follow_its_last_batch(count: int, sizes: list[int]) -> None:
+    """The evaluation scores four, in batches of three."""
+    batches = sample.PictureRequest("longer", count).batches(evaluated=4, size=3)
+    assert [len(ids) for ids in batches] == sizes
+    assert [number for ids in batches for number in ids][:count] == [*range(count)]
+
+
 def test_interpolated_pictures_lead_from_one_seed_to_another(trained: Path) -> None:
     done("sample", "--count", 5, "--seed", 1, "--interpolate", 2, "--out", "way")
     for seed, place in ((1, 0), (2, 4)):

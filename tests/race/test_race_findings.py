@@ -13,9 +13,12 @@ from matplotlib.figure import Figure
 from unequal.cli.editing import edited, in_a_line, in_lines
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
+from unequal.files import write_json
+from unequal.race.bracket import measured
 from unequal.race.findings import Standing, findings, recipe_document
 from unequal.race.flags import script_flags
 from unequal.race.page import facts as page_facts
+from unequal.race.page import next_commands
 from unequal.race.params import RaceParams
 from unequal.race.pictures import samples
 from unequal.race.showing import lines
@@ -131,7 +134,9 @@ def test_show_lists_every_rung_and_what_comes_next() -> None:
     assert "about 40 min of one device by what trainings have taken; to the end at most 1.2 h" in [*lines(timed)][-1]
 
 
-def test_the_page_shows_samples_next_to_the_nearest_training_images(tmp_path: Path) -> None:
+def test_the_page_shows_samples_next_to_the_nearest_training_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
     facts = {"source": "folder", "shape": [3, 8, 8], "split": {"train": [0, 30], "holdout": [30, 40]}}
     data = PreparedData(images, None, facts, tmp_path)
@@ -145,8 +150,23 @@ def test_the_page_shows_samples_next_to_the_nearest_training_images(tmp_path: Pa
     drawn.draw(figure := Figure())
     names = [text.get_text() for axes in figure.axes for text in (axes.yaxis.label, *axes.get_yticklabels())]
     assert {"uniform", "nearest training image", "held-out images"} <= set(names)
+    monkeypatch.chdir(tmp_path)
+    write_json(measured("short", MIN_SNR, 100), {"fid": 30.0, "conditions": {"device": "cpu"}})
     line = page_facts(race, data)
-    assert line.startswith("folder, 30 training and 10 held-out images of 8×8×3 values · 1 h of training")
+    assert line.startswith("folder, 30 training and 10 held-out images of 8×8×3 values · 1 h of training on cpu, 1 min")
+
+
+def test_the_page_names_only_commands_that_work_as_the_race_stands() -> None:
+    """`adopt` refuses a race without whole trainings, and a set of experts."""
+    ended = standing(-0.3, -0.31)
+    assert next_commands(replace(ended, done={"short": ended.done["short"]}, ended=False), "") == ["unequal race run"]
+    assert next_commands(standing(), "") == ["unequal race run", "unequal race adopt"]
+    commands = next_commands(ended, "--snr_gamma 5")
+    assert commands == ["unequal race adopt", "# flags for scripts of diffusers or kohya: results/race/recipe.yaml"]
+    results = {Candidate("experts", 1.0): {0: 2.0, 1: 2.0}, UNIFORM: {0: 3.0, 1: 3.0}}
+    race = tiny(finals=None, whole={"keep": 1, "seeds": [0, 1], "lower_rate": True})
+    experts = Standing(race, {"whole": results}, True, {}, "ddim", None)
+    assert next_commands(experts, "") == ["# paste the sections of results/race/recipe.yaml into params.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.artifacts.figures import Replicas
-from unequal.pipeline.engines import print_summary
+from unequal.files import write_json
+from unequal.pipeline.engines import print_recommendation, print_summary
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
 from unequal.report.overview import Recommendation, pareto_front, recommend
@@ -148,3 +149,16 @@ def test_snakemake_prints_the_summary_of_a_report_that_ran(tmp_path: Path, capsy
     assert capsys.readouterr().out == ""
     print_summary(log, since=0.0)
     assert capsys.readouterr().out == f"\n{HEAD}\n  Take base.\n"
+
+
+def test_a_run_with_nothing_left_to_do_names_the_model_to_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = tmp_path / "scores.json"
+    print_recommendation(scores)
+    assert capsys.readouterr().err == ""
+    write_json(scores, {"fid": {"base": 3.0, "longer": 1.2345}, "take": "longer"})
+    print_recommendation(scores)
+    said = capsys.readouterr().err
+    assert said.startswith("Nothing is left to do. The model to take is longer, FID 1.23: ")
+    assert said.endswith("/report.html; unequal sample longer --count 64 --grid\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unequal.report.captions import CAPTIONS
 from unequal.report.page import Drawing, Report, render
-from unequal.report.pipeline_tables import scores_and_costs
+from unequal.report.pipeline_tables import costs_table, scores_table
 from unequal.report.results import Variant
 from unequal.report.statements import Section, Statement
 
@@ -44,11 +44,14 @@ class Reader(HTMLParser):
 def page(folder: Path, text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
     first, *further = (Drawing(name, (1, 1), lambda _: None, *said) for name, said in CAPTIONS.items())
-    table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
+    tables, conditions = (
+        [scores_table([variant], REFERENCES), costs_table([variant])],
+        {f"data {text}": f"facts {text}"},
+    )
     statements = [Statement("key", f"statement {text}", {}, f"subject {text}")]
     sections = [Section(f"heading {text}", f"said of all {text}", statements)]
     report = Report(
-        f"title {text}", f"lead {text}", [table], conditions, further, {}, sections,
+        f"title {text}", f"lead {text}", tables, conditions, further, {}, sections,
         facts=f"data of {text}", commands=[f"run {text}"], overview=[first],
     )  # fmt: skip
     return render(report, folder)
@@ -65,7 +68,7 @@ def test_the_page_needs_no_other_file_and_every_link_has_its_place(tmp_path: Pat
     places = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
     assert len(places) == len(set(places))
-    assert len(links) == len(CAPTIONS) + 5
+    assert len(links) == len(CAPTIONS) + 6
     assert {str(link) for link in links} <= {f"#{place}" for place in places}
 
 

@@ -47,7 +47,7 @@ def test_the_table_names_timesteps_limits_and_steps() -> None:
     table = groups_table(GROUPS, [0.7, 0.99], (17, 33))
     assert [(row[0], row[1], *row[3:]) for row in table.rows] == [
         ("0", "0 – 19", "0.750", "0.700", "17"),
-        ("1", "20 – 59", "1.000", "0.990", "33"),
+        ("1", "20 – 59", "1.00", "0.990", "33"),
     ]
     # β of the first timestep is 1e-4 · 1000/60: ᾱ/(1 − ᾱ) = 599, 27.8 dB.
     assert table.rows[0][2].startswith("27.8 … ")

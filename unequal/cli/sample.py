@@ -96,11 +96,7 @@ class PictureRequest:
             "solver": sampling.solver,
         }
         timesteps, start = self.timesteps(sampling, ensemble), self.start(ensemble)
-        whole = [*cut(settings.evaluation.samples, sampling.batch_size)]
-        whole += [range(ids.start, ids.stop) for ids in cut(self.count, sampling.batch_size)[len(whole) :]]
-        batches = [ids for ids in whole if ids.start < self.count]
-        if not self.evaluated:
-            batches = cut(self.count, sampling.batch_size)
+        batches = self.batches(settings.evaluation.samples, sampling.batch_size)
         parts = list[np.ndarray]()
         with progress(batches[-1].stop, "images", label="samples", shown=runtime.progress) as bar:
             for ids in batches:
@@ -108,6 +104,19 @@ class PictureRequest:
                 parts.append(ensemble.images(numbers, timesteps, start=first, **options).numpy())
                 bar.update(len(ids))
         return np.concatenate(parts)[: self.count]
+
+    def batches(self, evaluated: int, size: int) -> list[range]:
+        """Cut the numbers of the pictures into batches: those of the evaluation that are asked for, and further ones.
+
+        Args:
+            evaluated: number of samples that the evaluation scores.
+            size: largest number of pictures of a batch.
+        """
+        if not self.evaluated:
+            return cut(self.count, size)
+        further = cut(self.count - evaluated, size)
+        everything = [*cut(evaluated, size), *(range(evaluated + ids.start, evaluated + ids.stop) for ids in further)]
+        return [ids for ids in everything if ids.start < self.count]
 
     def start(self, ensemble: Ensemble) -> Tensor | None:
         """Noises [count, …] on the great circle from the first noise of `seed` to that of `interpolate`, if given.

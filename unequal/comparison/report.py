@@ -19,13 +19,14 @@ from unequal.comparison.searches import read_searches, search_rows, search_table
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
     answer,
-    arms_table,
     confirmation_rows,
     confirmation_table,
+    costs_table,
     curve_rows,
     family_table,
     first_sentence,
     named,
+    scores_table,
     speed_table,
     training_rows,
 )
@@ -156,7 +157,8 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
         facts=facts(results, first),
         tables=[
             *judgements,
-            arms_table(results, judged.real),
+            scores_table(results, judged.real),
+            costs_table(results),
             *extras.tables,
             pilot_table(judged.pilot),
             tries_table(judged.pilot),

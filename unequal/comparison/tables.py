@@ -1,6 +1,6 @@
 """Results of a comparison as tables of its page, as rows of files and in Markdown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -24,6 +24,8 @@ NAMES = {
     "fid": "FID",
 }
 NAMES |= {images_for(name): f"images for the same {text}" for name, text in NAMES.items()}
+#: Scores besides endpoints in words.
+SCORES = {"fid_half": "FID of half the samples", "kid": "KID", "precision": "precision", "recall": "recall"}
 #: Costs in words.
 COSTS = {
     "images": "images",
@@ -129,32 +131,39 @@ def comparison_label(arm: str, control: str) -> str:
     return f"{label(arm)} against {label(control)}"
 
 
-def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
-    """Table of endpoints, other scores and costs of every variant and of the bases, and scores of real images."""
-    endpoints = list(results.plan.endpoints)
-    scores = sorted(results.any_training["scores"])
-    columns = ["variant", *(NAMES[one] for one in endpoints), *map(label, scores)]
-    columns += COSTS.values()
-    everything = {label(arm): list(results.trainings[arm].values()) for arm in results.plan.arms.all}
-    rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
+def scores_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
+    """Table of endpoints and other scores of every variant and of the bases, and scores of real images."""
+    endpoints, scores = list(results.plan.endpoints), [one for one in SCORES if one in results.any_training["scores"]]
+    columns = ["variant", *(NAMES[one] for one in endpoints), *(SCORES[one] for one in scores)]
+
+    def cells(trainings: Sequence[Any]) -> Iterator[str]:
+        for kind, names in (("endpoints", endpoints), ("scores", scores)):
+            yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
+
+    rows, bases = rows_by_variant(results, cells)
+    # Real images against real ones have no losses.
+    ends = (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
+    note = "± is the standard deviation over blocks."
+    return Table("Scores", columns, rows, note, [*bases, ("real images", *ends)])
+
+
+def costs_table(results: ComparisonResults) -> Table:
+    """Table of mean costs of every variant and of the bases."""
+
+    def cells(trainings: Sequence[Any]) -> Iterator[str]:
+        return (with_prefix(fmean(one["costs"][cost] for one in trainings)) for cost in COSTS)
+
+    rows, bases = rows_by_variant(results, cells)
+    return Table("Costs", ["variant", *COSTS.values()], rows, references=bases)
+
+
+def rows_by_variant(
+    results: ComparisonResults, cells: Callable[[Sequence[Any]], Iterator[str]]
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Rows of all variants, and of the bases if there are any, with the cells of each one's trainings."""
+    rows = [(label(arm), *cells(list(results.trainings[arm].values()))) for arm in results.plan.arms.all]
     bases = list(results.bases.values())
-    references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
-    references.append(("real images", *real_cells(real, endpoints, scores)))
-    return Table("Variants", columns, rows, "± is the standard deviation over blocks.", references)
-
-
-def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
-    """Yield the means of a variant as text."""
-    for kind, names in (("endpoints", endpoints), ("scores", scores)):
-        yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
-    for cost in COSTS:
-        yield with_prefix(fmean(one["costs"][cost] for one in trainings))
-
-
-def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
-    """Yield scores of real images against real ones as text; they have neither losses nor costs."""
-    yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
-    yield from ("",) * len(COSTS)
+    return rows, [("base", *cells(bases))] if bases else []
 
 
 def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:

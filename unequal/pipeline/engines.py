@@ -8,12 +8,14 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psutil
 from filelock import FileLock
 
 from unequal.errors import say
+from unequal.files import json_or_none
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
 from unequal.processes import GOES_ON, stop_deferred
 
@@ -63,12 +65,38 @@ class StopFilter(logging.Filter):
         say(f"Stopped; {GOES_ON}.", err=True)
 
 
+def interrupt_once() -> None:
+    """Let the first SIGINT alone interrupt this process, unless it ignores them.
+
+    `uv run` without a terminal passes on what the whole process group gets, so SIGINT arrives twice. A second one would
+    end Snakemake before it reports where stages were stopped. Those get a second Ctrl-C themselves.
+    """
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+
+
 def print_summary(log: Path, since: float) -> None:
     """Print the summary that a report has left in its log, if it was written after a moment."""
     if log.exists() and log.stat().st_mtime >= since:
         _, head, text = log.read_text(encoding="utf-8", errors="replace").rpartition(f"{SUMMARY}\n")
         if head:
             say("", SUMMARY, *text.rstrip().splitlines())
+
+
+def print_recommendation(scores: Path) -> None:
+    """Print which model a finished run recommends, from results/scores.json; nothing where there are no scores."""
+    match json_or_none(scores):
+        case {"take": str(model), "fid": {**fids}} if model in fids:
+            page, sample = scores.with_name("report.html"), f"unequal sample {model} --count 64 --grid"
+            say(
+                f"Nothing is left to do. The model to take is {model}, FID {fids[model]:.3g}: {page}; {sample}",
+                err=True,
+            )
 
 
 def snakemake_inside(root: Path, folder: Path, *options: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json, write_bytes
+from unequal.files import json_or_none, read_json, write_bytes
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.race.bracket import measured
@@ -120,10 +120,36 @@ def honesty(standing: Standing) -> list[Statement]:
 
 
 def facts(standing: Standing, data: PreparedData) -> str:
-    """Line of facts: data, time, date and commit."""
+    """Line of facts: data, time, device, date and commit."""
     training, scoring = (sum(one[place] for one in standing.seconds.values()) for place in (0, 1))
-    took = f"{duration(training)} of training, {duration(scoring)} of scoring"
+    took = f"{duration(training)} of training{on_device(standing)}, {duration(scoring)} of scoring"
     return f"{' · '.join([data_condition(data.facts), took, today(), *commit_words()])}."
+
+
+def on_device(standing: Standing) -> str:
+    """Device of the first scored training, after `on`; empty: none is scored."""
+    trainings = (
+        (rung, one, block) for rung, results in standing.done.items() for one in results for block in results[one]
+    )
+    scored = (json_or_none(measured(*one)) or {} for one in trainings)
+    return next((f" on {one['conditions']['device']}" for one in scored if "conditions" in one), "")
+
+
+def next_commands(standing: Standing, flags: str) -> list[str]:
+    """Commands that a reader may run next, and comments on what no command does.
+
+    Args:
+        standing: the race so far.
+        flags: the best bet as flags of other programs' scripts.
+    """
+    if not standing.has_whole:
+        return ["unequal race run"]
+    experts = standing.race.arms[standing.bet.arm].experts is not None
+    return [
+        *([] if standing.ended else ["unequal race run"]),
+        f"# paste the sections of {RECIPE} into params.yaml" if experts else "unequal race adopt",
+        *([f"# flags for scripts of diffusers or kohya: {RECIPE}"] if "--" in flags else []),
+    ]
 
 
 def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path, data: PreparedData) -> None:
@@ -155,10 +181,7 @@ def write_page(run: Run, standing: Standing, schedule: Schedule, samples: Path, 
         rows={},
         sections=sections,
         overview=drawings(standing, samples, data),
-        commands=[
-            "unequal race adopt",
-            *([f"# flags for scripts of diffusers or kohya: {RECIPE}"] if "--" in flags else []),
-        ],
+        commands=next_commands(standing, flags),
     )
     publish(run, report, "results/race")
     run.metrics("results/race/outcome.json", found)

@@ -89,7 +89,7 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
     caution = "; another training may change the order." if count == 1 else "."
     if not ready:
         text = (
-            "Give the base more images: it is not good enough to compare methods. Until it is, `best` is "
+            "Give the base more images: it is not good enough to compare methods. Until it is, take "
             f"{place_of('base')}."
         )
         return Recommendation("base", text)

@@ -180,7 +180,7 @@ def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> N
     axes.xaxis.set_major_formatter(FuncFormatter(prefixed))
     axes.set_xlabel("images of the training")
     axes.set_ylabel("training loss")
-    axes.legend(loc="upper right", ncols=3)
+    figure.legend(loc="outside upper right", ncols=4)
 
 
 def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float]) -> None:

@@ -24,13 +24,14 @@ from unequal.timesteps.groups import mean_limit
 SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 #: Scores in the columns after the name.
 SCORES = ("fid", "fid_half", "kid", "precision", "recall")
-COLUMNS = (
+SCORE_COLUMNS = ("variant", "FID", "FID of half the samples", "KID", "precision", "recall")
+SCORES_NOTE = (
+    "FID and KID compare only figures of the same features, named under Conditions. FID of fewer samples is larger; "
+    "the column of half the samples shows by how much. Precision is the share of samples "
+    "within the real images' neighbourhoods, recall that of real images within the samples'."
+)
+COST_COLUMNS = (
     "variant",
-    "FID",
-    "FID of half the samples",
-    "KID",
-    "precision",
-    "recall",
     "images seen",
     "training FLOPs",
     "sampling FLOPs an image",
@@ -39,9 +40,6 @@ COLUMNS = (
     "sampling steps per expert",
 )
 COSTS_NOTE = (
-    "FID and KID compare only figures of the same features, named under Conditions. FID of fewer samples is larger; "
-    "the column of half the samples shows by how much. Precision is the share of samples "
-    "within the real images' neighbourhoods, recall that of real images within the samples'. "
     "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
     "initialization; experts' are summed over all groups, with the base's counted once. "
     "Parameters on disk are those of all experts together; a step takes those of one, in the mean over sampling steps, "
@@ -136,10 +134,15 @@ def slot_change_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str,
     ]
 
 
-def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
+def scores_table(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
     """Table of all variants, and of the two ends of the scale (`references`: content of results/fid/reference.json)."""
-    rows = [variant_row(variant) for variant in variants]
-    return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
+    rows = [score_row(variant) for variant in variants]
+    return Table("Scores", SCORE_COLUMNS, rows, SCORES_NOTE + idle_note(variants), reference_rows(references))
+
+
+def costs_table(variants: Sequence[Variant]) -> Table:
+    """Table of what each variant costs in training, in sampling and on disk."""
+    return Table("Costs", COST_COLUMNS, [cost_row(variant) for variant in variants], COSTS_NOTE)
 
 
 def idle_note(variants: Sequence[Variant]) -> str:
@@ -152,13 +155,17 @@ def idle_note(variants: Sequence[Variant]) -> str:
     )
 
 
-def variant_row(variant: Variant) -> tuple[str, ...]:
+def score_row(variant: Variant) -> tuple[str, ...]:
     """Row of a variant in the table of scores."""
+    scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
+    return (label(variant.name), *("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores))
+
+
+def cost_row(variant: Variant) -> tuple[str, ...]:
+    """Row of a variant in the table of costs."""
     costs = [variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters]
     costs.append(variant.parameters if variant.parameters_per_step is None else round(variant.parameters_per_step))
-    scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
-    shown = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
-    return (label(variant.name), *shown, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
+    return (label(variant.name), *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
 
 
 def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -170,8 +177,8 @@ def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """Row of scores for images that no variant samples, without costs."""
-    return (name, *(plus_minus(scores[score], None) for score in SCORES), *6 * ("–",))
+    """Row of scores for images that no variant samples."""
+    return (name, *(plus_minus(scores[score], None) for score in SCORES))
 
 
 def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:
@@ -207,8 +214,8 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
             str(number),
             f"{group.range.first} – {group.range.last}",
             " … ".join(f"{float(schedule.snr_db[t]):.1f}".replace("-", "−") for t in group.range),
-            f"{group.limit_ratio:.3f}",
-            f"{shares[number]:.3f}",
+            plus_minus(group.limit_ratio, None),
+            plus_minus(shares[number], None),
             str(sampling_steps[number]) if sampling_steps else "–",
         )
         for number, group in enumerate(found)

@@ -23,7 +23,14 @@ from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.pipeline_page import heading_and_lead
 from unequal.report.pipeline_pictures import groups_and_limits
 from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
-from unequal.report.pipeline_tables import fid_rows, groups_table, losses_table, reference_row, scores_and_costs
+from unequal.report.pipeline_tables import (
+    costs_table,
+    fid_rows,
+    groups_table,
+    losses_table,
+    reference_row,
+    scores_table,
+)
 from unequal.report.results import Variant, data_condition, read_images, scoring_conditions, seed_fids, steps_of_experts
 from unequal.report.statements import Section, Statement
 from unequal.settings.schedule import Schedule
@@ -53,14 +60,14 @@ def sections(
     ]
 
 
-def scores_table(
+def scores_and_costs(
     variants: Mapping[str, Variant], ends: Mapping[str, Any], decoded: Mapping[str, Any], cost: str
-) -> Table:
-    """Scores and costs, with the score of decoding alone between the two ends of the scale."""
-    table = scores_and_costs(list(variants.values()), ends)
+) -> list[Table]:
+    """Scores, with that of decoding alone between the two ends of the scale, and costs."""
+    scores, costs = scores_table(list(variants.values()), ends), costs_table(list(variants.values()))
     row = reference_row("real images, decoded again", decoded)
-    note = f"{table.note} Sampling FLOPs are those of the latents; decoding an image takes {cost} more."
-    return table._replace(references=[row, *table.references], note=note)
+    note = f"{costs.note} Sampling FLOPs are those of the latents; decoding an image takes {cost} more."
+    return [scores._replace(references=[row, *scores.references]), costs._replace(note=note)]
 
 
 def autoencoder_table(facts: Mapping[str, Any], pixels: int, cost: str) -> Table:
@@ -120,7 +127,7 @@ def main(run: Run, settings: Settings) -> None:
         facts=" · ".join([data_condition(images.facts), today(), *commit_words()]),
         sections=sections(variants, fids, Readiness(variants["base"].fid, noise, real, slope), spread),
         tables=[
-            scores_table(variants, ends, read_json(scores / "reconstructions.json"), cost),
+            *scores_and_costs(variants, ends, read_json(scores / "reconstructions.json"), cost),
             autoencoder_table(autoencoder, int(np.prod(images.facts["shape"])), cost),
             losses_table(losses, read_floor(profiles / "floor.npz"), settings.schedule.tables()),
             groups_table(grouping, shares, steps_of_experts(variants)),
