@@ -23,7 +23,7 @@ from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, interrupt_once, pr
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
-from unequal.report.captions import CAPTIONS
+from unequal.report.captions import CAPTIONS, FIRST_SCREEN
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
@@ -118,7 +118,7 @@ if "local_gpu" not in workflow.resource_settings.resources:
     workflow.register_resource("local_gpu", len(GPUS))
 # The folder of a page's pictures, and how Snakemake's report captions each.
 PICTURES, CAPTION = "pictures", os.path.join(workflow.basedir, "unequal/report/caption.rst")
-config["captions"] = CAPTIONS
+config["captions"] = FIRST_SCREEN | CAPTIONS
 # Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
 MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 

@@ -11,6 +11,7 @@ from harness.projects import edit, environment_of, run
 
 from unequal.pipeline.devices import LENT, VISIBLE
 from unequal.pipeline.engines import ALONE
+from unequal.report.captions import CAPTIONS, FIRST_SCREEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -83,6 +84,11 @@ def test_snakemakes_own_report_has_captions(project):
     with ZipFile(project / "report.zip") as archive:
         (report,) = (name for name in archive.namelist() if name.count("/") == 1 and name.endswith("report.html"))
         assert "<strong>Samples of all variants.</strong>" in archive.read(report).decode()
+
+
+def test_every_picture_of_a_run_has_a_caption(project):
+    drawn = {file.stem for file in (project / "results" / "pictures").glob("*.png")}
+    assert {"overview_samples", "fid_cost", "samples"} <= drawn <= {*FIRST_SCREEN, *CAPTIONS}
 
 
 def test_both_engines_choose_the_same_stages_after_an_edit(project):

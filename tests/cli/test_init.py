@@ -63,7 +63,7 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
         "1 are smaller than 32 pixels, and are enlarged",
         "1 lose more than a third by a square crop (data.fit: resize squeezes them instead)",
     ]
-    assert odd[5:7] == ["class cats holds 95 % of all images", "1 classes have fewer than 10 images, dogs among them"]
+    assert odd[5:7] == ["class cats holds 95 % of all images", "class dogs has fewer than 10 images"]
     params = Params.read(Path("params.yaml"))
     assert (params.data.path, params.data.image_size, params.data.channels) == ("images", 32, 3)
     assert (params.data.fit, params.data.holdout, params.extractor.kind) == ("crop", 0.2, "classifier")
@@ -193,3 +193,15 @@ def test_a_folder_without_images_is_refused_and_nothing_is_written(here: Path) -
     (here / "empty").mkdir()
     assert refused("init", "--images", "empty", "--size", 16).startswith("empty: no images in it")
     assert not Path("params.yaml").exists()
+
+
+def test_too_few_images_are_refused_and_as_many_as_asked_for_pass_the_check(project: Path, unpriced: None) -> None:
+    (project / "presets").symlink_to(ROOT / "presets")
+    for number in range(7):
+        write(project / f"images/{number}.png")
+    arguments = ("init", "--images", "images", "--size", 16, "--out", "few.yaml")
+    assert refused(*arguments) == "images: 7 images; allowed: at least 8\n"
+    assert not list(Path().glob("*few.yaml*"))
+    write(project / "images/7.png")
+    done(*arguments)
+    assert check_params(Path("few.yaml")).data.holdout == 0.2

@@ -26,6 +26,8 @@ from unequal.settings.strict import PARAMS
 PRESETS = Path("presets")
 #: Desired number of held-out images, limited to a fifth of all images.
 HELD_OUT, LARGEST_SHARE = 100, 0.2
+#: Smallest number of images: a fifth of them are the two that must be held out.
+FEWEST = 8
 #: Largest number of passes over the training images: beyond it, the base memorizes a small set.
 MOST_PASSES = 1000
 
@@ -119,6 +121,8 @@ class ParamsRequest:
         if not preset.exists():
             raise UserError(f"{preset}: missing; run from the project's folder")
         survey = Survey.of(self.images, self.size)
+        if len(survey.files) < FEWEST:
+            raise UserError(f"{self.images}: {len(survey.files)} images; allowed: at least {FEWEST}")
         yield f"{self.images}: {survey.summary()}"
         yield from (f"  note: {line}" for line in survey.oddities(self.size))
         features = Features.of(survey, self.inception, self.dinov2)

@@ -151,7 +151,9 @@ class Survey:
             elif most >= LARGE_CLASS * len(self.files):
                 yield f"class {name} holds {100 * most / len(self.files):.0f} % of all images"
             if rare := [name for name, count in self.classes.items() if count < SMALL_CLASS]:
-                yield f"{len(rare)} classes have fewer than {SMALL_CLASS} images, {rare[0]} among them"
+                few = f"fewer than {SMALL_CLASS} images"
+                one = len(rare) == 1
+                yield f"class {rare[0]} has {few}" if one else f"{len(rare)} classes have {few}, {rare[0]} among them"
         if len(self.files) < FEW:
             yield f"{len(self.files)} images are few: compare samples with their nearest training images"
 

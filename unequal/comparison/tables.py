@@ -161,7 +161,8 @@ def rows_by_variant(
     results: ComparisonResults, cells: Callable[[Sequence[Any]], Iterator[str]]
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Rows of all variants, and of the bases if there are any, with the cells of each one's trainings."""
-    rows = [(label(arm), *cells(list(results.trainings[arm].values()))) for arm in results.plan.arms.all]
+    arms = results.plan.arms.all
+    rows: list[tuple[str, ...]] = [(label(arm), *cells(list(results.trainings[arm].values()))) for arm in arms]
     bases = list(results.bases.values())
     return rows, [("base", *cells(bases))] if bases else []
 

@@ -1,6 +1,25 @@
 """Captions of the pipeline's pictures, for the page and for Snakemake's report."""
 
-#: Picture → heading and caption, in the order of the page.
+#: Picture of the first screen → heading and caption; the page adds what it says of one run.
+FIRST_SCREEN = {
+    "overview_samples": (
+        "Samples",
+        "Every column starts from one noise. Below the model to take: the training image nearest to each of its "
+        "samples, by mean squared difference.",
+    ),
+    "fid_cost": (
+        "Quality against cost",
+        "FID of each model against time of training and against training FLOPs (three times the "
+        "multiply–accumulates of all images seen); the base's are included where a model continues it. "
+        "The broad line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. "
+        "Dotted: FID between two sets of real images, which no model is expected to beat.",
+    ),
+    "fid_changes": (
+        "FID against the control",
+        "Change of each model's FID from that of the control, with its 95 % interval.",
+    ),
+}
+#: Picture below it → heading and caption, in the order of the page.
 CAPTIONS = {
     "training_curves": (
         "Training curves",

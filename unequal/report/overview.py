@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from unequal.measures.loss_profile import endpoints
+from unequal.report.captions import FIRST_SCREEN
 from unequal.report.comparisons import (
     FURTHER_TRAINING,
     HELD_OUT,
@@ -141,24 +142,20 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
     rows, distance = sample_rows(found, model, data)
     judged_rows = {name: one for name, one in differences.items() if one.interval is not None}
     control = label(control_of(found))
+    heading, caption = FIRST_SCREEN["overview_samples"]
     drawings = [
         Drawing(
             "overview_samples",
             grid_size(len(rows)),
             partial(picture_grid, rows=rows),
-            "Samples",
-            "Every column starts from one noise. Below the model to take: the training image nearest to each of its "
-            f"samples, by mean squared difference. {distance}",
+            heading,
+            f"{caption} {distance}",
         ),
         Drawing(
             "fid_cost",
             (10.5, 4.6),
             partial(fid_costs, found=found),
-            "Quality against cost",
-            "FID of each model against time of training and against training FLOPs (three times the "
-            "multiply–accumulates of all images seen); the base's are included where a model continues it. "
-            "The broad line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. "
-            "Dotted: FID between two sets of real images, which no model is expected to beat.",
+            *FIRST_SCREEN["fid_cost"],
         ),
     ]
     if judged_rows:

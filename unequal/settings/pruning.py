@@ -144,7 +144,7 @@ class Proxy(Strict):
     start: tuple[Importance, ...] = Field(description="methods whose choices are tried before the first round")
     rounds: int = Field(ge=0, le=1000, description="R; the paper runs 5")
     candidates: int = Field(gt=0, le=1000, description="schemes a round; the paper tries 3")
-    images: DrawCount = Field(description="behind a candidate's loss, on the group's timesteps")
+    images: DrawCount = Field(description="that measure a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
     control: Literal["random"] | None = Field(
         default=None,
