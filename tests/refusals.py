@@ -111,3 +111,8 @@ def half_written() -> list[Path]:
         for path in Path("work").rglob("*")
         if path.is_file() and ("outputs" in path.parts or path.name.endswith(".new"))
     ]
+
+
+def cut(path: Path, kept: int) -> Callable[[], object]:
+    """A call that leaves the first bytes of a file."""
+    return lambda: path.write_bytes(path.read_bytes()[:kept])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from refusals import Bad, check_refused, table
+from refusals import Bad, check_refused, cut, table
 from small_inputs import GROUPS, SAMPLER, SLOTS, T
 
 from stages import (
@@ -39,10 +39,6 @@ def changed(path: Path, **changes: Any) -> Callable[[], object]:
 
 def losses(path: Path, table: Any) -> Callable[[], None]:
     return lambda: write_npz(path, train=np.asarray(table), holdout=LOSSES)
-
-
-def cut(path: Path, kept: int) -> Callable[[], object]:
-    return lambda: path.write_bytes(path.read_bytes()[:kept])
 
 
 def replaced(path: Path) -> Callable[[], None]:

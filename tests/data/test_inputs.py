@@ -17,7 +17,6 @@ from PIL.PngImagePlugin import PngInfo
 from unequal.data import sources
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
-from unequal.data.sources import Source
 from unequal.errors import UserError
 from unequal.settings.data import Data
 
@@ -158,10 +157,6 @@ PICTURES = {
 def settings(path: Path, **changes: Any) -> Data:
     default = {"source": "folder", "image_size": 8, "channels": 3, "fit": "exact", "holdout": 0.25}
     return Data(**default | {"path": str(path)} | changes)
-
-
-def every_image(source: Source) -> np.ndarray:
-    return np.stack([source.images[index] for index in range(len(source.images))])
 
 
 @pytest.mark.parametrize("case", PICTURES.values(), ids=PICTURES)

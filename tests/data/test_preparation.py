@@ -11,18 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from one_line import refusal
 from PIL import Image
+from reading import settings
 
 from unequal.data import decoding
 from unequal.data.preparation import prepare, training_images
 from unequal.data.prepared import PreparedData
 from unequal.data.sources import FolderImages
 from unequal.errors import UserError
-from unequal.settings.data import Data
-
-
-def settings(**changes: Any) -> Data:
-    default = {"source": "digits", "path": None, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.1}
-    return Data(**{**default, **changes})
 
 
 @pytest.fixture

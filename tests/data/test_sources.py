@@ -10,20 +10,15 @@ import numpy as np
 import one_line
 import pytest
 from PIL import Image
+from reading import every_image, settings
 from torchvision.datasets import CIFAR10
 
 from unequal.data import sources
 from unequal.data.sources import Source
-from unequal.settings.data import Data
 
 GENERATOR = np.random.default_rng(0)
 GREY = GENERATOR.integers(0, 256, (8, 8), dtype=np.uint8)
 RGB = GENERATOR.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-
-
-def settings(**changes: Any) -> Data:
-    default = {"source": "digits", "path": None, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.1}
-    return Data(**{**default, **changes})
 
 
 def load_folder(path: Path, **changes: Any) -> Source:
@@ -37,10 +32,6 @@ def load_array(path: Path, **changes: Any) -> Source:
 def refusal(call: Any, *args: Any, **kwargs: Any) -> str:
     """The line of the UserError that reading the source, or its first image, raises."""
     return one_line.refusal(lambda: call(*args, **kwargs).images[0])
-
-
-def every_image(source: Source) -> np.ndarray:
-    return np.stack([source.images[index] for index in range(len(source.images))])
 
 
 class TestDigits:

@@ -7,21 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from tensors import levels, normal
 
 from unequal.diffusion.optimal_denoiser import CORRECTION, optimal_loss, optimal_x0, sampled_loss, sampled_x0
 from unequal.diffusion.schedule import NoiseSchedule
 
 ANGLES = st.floats(0.05, math.pi / 2 - 0.05)
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def levels(angle: float) -> tuple[Tensor, Tensor]:
-    return torch.tensor(math.cos(angle), dtype=torch.float64), torch.tensor(math.sin(angle), dtype=torch.float64)
 
 
 @given(ANGLES, SEEDS)

@@ -9,6 +9,7 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
 from one_line import refusal
+from tensors import levels
 from torch import Tensor
 
 from unequal.diffusion.predictions import (
@@ -32,10 +33,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 def draws(seed: int, count: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(2, 3, 4, 4, generator=generator, dtype=torch.float64) for _ in range(count)]
-
-
-def levels(angle: float) -> tuple[Tensor, Tensor]:
-    return torch.tensor(math.cos(angle), dtype=torch.float64), torch.tensor(math.sin(angle), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)

@@ -8,6 +8,7 @@ import torch
 from diffusers import DDIMScheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensors import normal
 from torch import Tensor
 
 from unequal.diffusion.predictions import to_x0
@@ -18,10 +19,6 @@ from unequal.diffusion.spacing import sampling_timesteps
 LEVELS = st.builds(Level, st.floats(0.01, 1), st.floats(0.01, 1))
 FLOW = Flow(1000)
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("steps", "eta"), [(50, 0.0), (10, 0.4), (10, 1.0)])

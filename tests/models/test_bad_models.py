@@ -13,7 +13,7 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from pickles import Trap
-from refusals import Bad, Stage, check_refused, table
+from refusals import Bad, Stage, check_refused, cut, table
 from safetensors.torch import load_file, save, save_file
 from small_inputs import T, write_settings
 
@@ -35,10 +35,6 @@ pytestmark = pytest.mark.usefixtures("small_inputs")
 
 def written(path: Path, content: bytes | str) -> Callable[[], object]:
     return partial(path.write_bytes, content.encode() if isinstance(content, str) else content)
-
-
-def cut(path: Path, kept: int) -> Callable[[], object]:
-    return lambda: path.write_bytes(path.read_bytes()[:kept])
 
 
 def facts(folder: Path, **changes: Any) -> Callable[[], None]:

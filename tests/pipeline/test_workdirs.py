@@ -16,6 +16,7 @@ from unequal.pipeline.workdirs import (
     project_root,
     study,
     try_lock,
+    work_root,
 )
 
 
@@ -28,7 +29,7 @@ def test_a_study_lies_below_the_root_whatever_that_is_called(tmp_path, monkeypat
     monkeypatch.chdir(folder)
     (root / ".dvc").mkdir(exist_ok=True)
     (root / copy / ".dvc").mkdir(exist_ok=True)
-    assert (project_root(), study()) == (root, name)
+    assert (project_root(), work_root(), study()) == (root, root / "work", name)
 
 
 @pytest.mark.parametrize("folder", [".", "dvc/tmp/exps/x", "studies/mine"])

@@ -133,6 +133,8 @@ def test_a_winner_that_collapses_is_never_better() -> None:
     assert {word: look([*pairs, last], scatter, 0.05).word for word, last in ends.items()} == {
         word: word for word in ends
     }
+    assert look([(math.inf, 0.0)] * 2, scatter, 0.05).word == "worse"
+    assert look([(-1.0, math.inf)] * 2, scatter, 0.05).word == "undecided", "no block to measure a lead by"
 
 
 def test_the_forecast_of_the_best_of_equal_arms_is_nothing() -> None:

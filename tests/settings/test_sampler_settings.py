@@ -66,7 +66,9 @@ def test_a_sampler_is_built_as_its_keys_say(kind: str) -> None:
 
 def test_every_kind_is_tried_here() -> None:
     kinds = {get_args(one.model_fields["density"].annotation)[0] for one in get_args(get_args(AnySampler)[0])}
-    assert kinds == {*KINDS, "slot", *(one.__name__ for one in DENSITIES)}, "densities are tried by themselves"
+    assert kinds == {*KINDS, "slot", *(one.__name__ for one in DENSITIES)}, (
+        "a new kind needs an entry in KINDS: its keys, and its probabilities"
+    )
 
 
 @pytest.mark.parametrize(

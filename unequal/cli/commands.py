@@ -74,9 +74,9 @@ def init(size: str, **options: Any) -> None:
 @click.command("try")
 @params_file
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Aim for them."
+    "--minutes", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Minutes to aim for."
 )
-@click.option("--cores", type=click.IntRange(1), help="Stages side by side.  [default: one a core]")
+@click.option("--cores", type=click.IntRange(1), help="Stages that run side by side.  [default: all cores]")
 def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
     """Run all stages of PARAMS_FILE with small budgets, in a folder of their own below tries/.
 
@@ -90,7 +90,7 @@ def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
 
 @click.command()
 @click.argument("params_files", type=FILE, nargs=-1)
-@click.option("--size", is_flag=True, help="Count networks and limits of their groups only; takes many files.")
+@click.option("--size", is_flag=True, help="Print only the size of each file's network, and of its experts.")
 @click.option("--compiled", is_flag=True, help="Also measure training with torch.compile, which takes a minute.")
 def estimate(params_files: tuple[Path, ...], size: bool, compiled: bool) -> None:
     """Estimate what PARAMS_FILES (default: params.yaml) cost on this machine."""
@@ -128,9 +128,9 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 @click.argument("model", default="best", metavar="[MODEL]")
 @click.option("--count", type=click.IntRange(1), default=64, show_default=True, help="Number of pictures.")
 @click.option("--out", type=FILE, default="samples", show_default=True, help="A new folder for the PNG files.")
-@click.option("--grid", is_flag=True, help="One picture of all in place of one each.")
-@click.option("--steps", type=click.IntRange(1), help="Of sampling.  [default: sampling.steps]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
+@click.option("--grid", is_flag=True, help="One picture with all samples, instead of a file each.")
+@click.option("--steps", type=click.IntRange(1), help="Sampling steps.  [default: sampling.steps]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the noise.")
 @click.option("--label", type=click.IntRange(0), help="Class of all pictures, for a class-conditional model.")
 @click.option("--interpolate", type=click.IntRange(0), help="Another seed: show the way from --seed to it.")
 @click.option("--params", default="params.yaml", show_default=True, type=FILE)
@@ -172,7 +172,7 @@ def average(model: Path, target: Path, width: float) -> None:
 
 @click.command()
 @params_file
-@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True, help="Of the server.")
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True, help="Port of the server.")
 @click.option("--browser/--no-browser", default=True, help="Open the address, or print it only.")
 def ui(params_file: Path, port: int, browser: bool) -> None:
     """Open MLflow's pages of the runs that PARAMS_FILE logs; Ctrl-C ends the server."""
@@ -225,7 +225,10 @@ def clean(delete: bool, older_than: float) -> None:
 @click.argument("kind", default="pipeline")
 @click.option("--out", type=FILE, help="A file to write.  [default: print it]")
 def schema(kind: str, out: Path | None) -> None:
-    """Print the JSON schema of params files of a KIND, by which editors complete and check them."""
+    """Print the JSON schema by which editors complete and check params files.
+
+    KIND is `pipeline` (default) or `compare`, for comparisons.
+    """
     from unequal.files import write_bytes
     from unequal.pipeline.params_files import schema_of
 

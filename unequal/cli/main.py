@@ -24,7 +24,7 @@ SUBCOMMANDS = {
     "weights": (f"{COMMANDS}:weights", "Draw the effective weighting of timesteps of recipes."),
     "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),
     "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
-    "average": (f"{COMMANDS}:average", "Make a model's weight average of another width."),
+    "average": (f"{COMMANDS}:average", "Average a model's weights over another width."),
     "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
     "plots": (f"{COMMANDS}:plots", "Draw DVC's plots as one page that needs no network."),
     "record": (f"{COMMANDS}:record", "Record in DVC what a killed engine has left."),
@@ -33,7 +33,7 @@ SUBCOMMANDS = {
     "compare": ("unequal.comparison.command:compare", "Run a comparison of variants in blocks, or its pilot."),
     "race": ("unequal.race.command:race", "Find the recipe that trains best on your data, within a budget."),
     "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
-    "suggest": ("unequal.profiler.commands:suggest", "Say what those losses suggest for training and sampling."),
+    "suggest": ("unequal.profiler.commands:suggest", "Suggest settings of training and sampling from a profile."),
 }
 #: Offset to a signal's number that gives the exit status by which shells report the signal.
 SIGNALLED = 128

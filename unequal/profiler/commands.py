@@ -24,27 +24,31 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--held-out", type=PATH, help="Folder of images that the model was not trained on.")
 @click.option("--against", help="A second model, folder or Hub id, measured on the same draws.")
 @click.option("--lora", type=PATH, help="A LoRA in safetensors; measures the model with it on the same draws.")
-@click.option("--flags", help="Flags of the training of a .pt file of OpenAI's, as its README states them.")
+@click.option("--flags", help="Training flags of OpenAI's .pt file, as its README states them.")
 @click.option("--out", type=PATH, default=Path("profile"), show_default=True, help="Folder of the results.")
-@click.option("--draws", type=click.IntRange(2), default=64, show_default=True, help="Images and noises a timestep.")
+@click.option(
+    "--draws", type=click.IntRange(2), default=64, show_default=True, help="Pairs of image and noise for each timestep."
+)
 @click.option(
     "--timesteps",
     type=click.IntRange(2),
-    help=f"How many, closer where log-SNR falls fast.  [default: all, or {STRATA} of more]",
+    help=f"Timesteps to measure, denser where log-SNR falls fast.  [default: all, or {STRATA} of more]",
 )
-@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Draws at once.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of images and noise.")
+@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Draws in a batch.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of images and noise.")
 @click.option("--resolution", type=click.IntRange(4), help="Size of images in pixels.  [default: the model's]")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1 …; auto: cuda where there is one.")
-@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of networks.")
 @click.option(
-    "--guidance", type=float, default=1.0, show_default=True, help="Passed to networks distilled for guidance."
+    "--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Precision of networks."
+)
+@click.option(
+    "--guidance", type=float, default=1.0, show_default=True, help="Guidance scale for networks distilled for guidance."
 )
 def profile(device: str, out: Path, **options: Any) -> None:
     """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, a Hub id owner/name[@revision],
     or a .pt file of improved-diffusion or guided-diffusion with its flags.
 
-    Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
+    Writes OUT/index.html and OUT/timesteps.json. After a stop, the same command continues.
     """
     from unequal.files import write_bytes
     from unequal.profiler.measure import ProfileConfig
@@ -105,19 +109,21 @@ HALVES = ("timesteps", "log_snr")
 
 @click.command(context_settings={"show_default": True})
 @click.argument("file", type=PATH)
-@click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], help="what is printed")
-@click.option("--slots", default=10, type=click.IntRange(2), help="ranges of equal loss")
-@click.option("--steps", default=20, type=click.IntRange(2), help="of sampling")
-@click.option("--space", type=click.Choice(SPACES), default=SPACES[0], help="whose squared error the slots share")
+@click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], help="Format of the output.")
+@click.option("--slots", default=10, type=click.IntRange(2), help="Number of ranges of equal loss.")
+@click.option("--steps", default=20, type=click.IntRange(2), help="Sampling steps.")
 @click.option(
-    "--density", type=click.Choice(DENSITIES), default=DENSITIES[0], help="that named densities are to be near to"
+    "--space", type=click.Choice(SPACES), default=SPACES[0], help="Space of the squared error that slots share equally."
 )
 @click.option(
-    "--halves", type=click.Choice(HALVES), default=HALVES[0], help="over what each of two experts gets half of the loss"
+    "--density", type=click.Choice(DENSITIES), default=DENSITIES[0], help="Density that a named one should approximate."
 )
-@click.option("--json", "facts", type=PATH, help="a file for all figures, the whole density among them")
+@click.option(
+    "--halves", type=click.Choice(HALVES), default=HALVES[0], help="Axis over which two experts share the loss equally."
+)
+@click.option("--json", "facts", type=PATH, help="File for all figures, including the whole density.")
 def suggest(file: Path, form: str, facts: Path | None, **asked: Any) -> None:
-    """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
+    """Suggest settings from the losses in FILE, a timesteps.json, each with its measured reason and caveat."""
     # Imported here, so that help appears at once.
     from unequal.profiler.suggest import LoadedProfile
     from unequal.suggestions.suggestions import Options

@@ -22,9 +22,9 @@ def race() -> None:
 @race.command()
 @folder_argument
 @click.option("--budget", help="Time of one device: 40h, 90min, 2d.")
-@click.option("--images", type=int, help="The budget in images trained on, in the place of time.")
+@click.option("--images", type=int, help="The budget in training images, instead of time.")
 @click.option("--final", help="Time of the training that the recipe is for: a race that does not pay is refused.")
-@click.option("--arms", default="", help="Shipped variants by name, with commas; the control is always there.")
+@click.option("--arms", default="", help="Variants to race besides the control, with commas.  [default: all that fit]")
 @click.option("--rates", default="0.5,1,2", show_default=True, help="Factors of each variant's learning rate.")
 @click.option("--delta", default=0.05, show_default=True, help="Difference of ln(FID) that counts as the same.")
 @click.option("--whole-images", type=int, help="Images of a whole training; default: those of the recipe.")
@@ -59,14 +59,14 @@ def plan(
 
 @race.command(context_settings={"ignore_unknown_options": True})
 @folder_argument
-@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@click.argument("options", metavar="[-- ENGINE_OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--cores", default=2, show_default=True, help="Stages that run side by side (Snakemake).")
 @click.option("--engine", type=click.Choice(["snakemake", "dvc"]), default="snakemake", show_default=True)
 @click.option(
     "--dry-run", is_flag=True, help="List the trainings of the first rung that is not judged, and write nothing."
 )
 def run(folder: Path, options: tuple[str, ...], cores: int, engine: str, dry_run: bool) -> None:
-    """Run the race of FOLDER to its end, or continue it; OPTIONS behind `--` go to the engine.
+    """Run the race of FOLDER to its end, or continue it; ENGINE_OPTIONS are passed to the engine.
 
     The same command continues after a kill or an edit; trainings that are done are not run again.
     """
