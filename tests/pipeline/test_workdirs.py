@@ -75,7 +75,8 @@ def test_a_run_that_differs_by_milestones_alone_adopts_the_newest_state(tmp_path
     others = ("training.jsonl", "outputs/model/checkpoint.safetensors", "group_0/pruned/model.safetensors", "0.chunk")
     work("a", "kin", *states, *others)
     os.utime(work("b", "kin", *states), (1, 1))
-    work("c", "stranger", *states)
+    stranger = work("c", "stranger", *states)
+    assert (stranger / states[0]).read_text() == f"c {states[0]}", "it adopts none"
     adopted = work("d", "kin")
     found = {path.relative_to(adopted).as_posix(): path.read_text() for path in files_below(adopted)}
     assert found == {name: f"a {name}" for name in states} | {"kin.json": '"kin"\n'}
