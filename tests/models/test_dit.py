@@ -82,7 +82,7 @@ def test_it_begins_as_the_identity_that_answers_nothing(dit_settings):
     drawn = build_network(dit_settings(width=256, heads=4), spec_of())
     assert drawn.blocks[0].mlp.fc1.weight.std().item() == pytest.approx((2 / (256 + 1024)) ** 0.5, rel=0.02)
     assert drawn.t_embedder.mlp[2].weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert float(drawn.x_embedder.proj.weight.std()) == pytest.approx((2 / (4 + 256)) ** 0.5, rel=0.1)
+    assert drawn.x_embedder.proj.weight.std().item() == pytest.approx((2 / (4 + 256)) ** 0.5, rel=0.1)
 
 
 def test_drawn_anew_it_begins_in_the_same_way(tiny_dit):
