@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.timing import RESULTS, ratio, recorded
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 
 Figures = Mapping[str, Any]
 

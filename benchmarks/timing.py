@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from unequal.files import read_json, write_json
+from unequal.runtime.files import read_json, write_json
 
 #: Where the committed figures stand: a file for each kind of device.
 RESULTS = Path("benchmarks")

@@ -23,6 +23,7 @@ from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop, Passes
 from benchmarks.timing import in_turns
 from unequal.cli.architecture import network_of, spec_of
 from unequal.cli.estimate import on_device
+from unequal.runtime.devices import memory_format
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
 from unequal.settings.recipe import Recipe
@@ -31,7 +32,6 @@ from unequal.training.accelerator import flops_per_image, peak_flops
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.train import single_head, surgery_of
-from unequal.workspace import memory_format
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000

@@ -20,10 +20,10 @@ from unequal.evaluation.classifier import (
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
 from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor
 from unequal.evaluation.inception import inception_of
-from unequal.files import content_hash, require, write_json
 from unequal.models.weights import check_finite
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
+from unequal.runtime.files import content_hash, require, write_json
 from unequal.settings.evaluation import Extractor
 from unequal.settings.strict import StageSettings
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.errors import UserError
-from unequal.files import rounded, write_csv, write_json
 from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import rounded, write_csv, write_json
 from unequal.settings.strict import StageSettings, key
 from unequal.timesteps.partition import Partition, equal_sums
 

@@ -1,8 +1,8 @@
 """Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
 from unequal.artifacts.timestep_files import NumberedGroup, excess_of
-from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import write_json
 from unequal.settings.groups import Groups
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings

@@ -4,13 +4,13 @@ import numpy as np
 import torch
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.files import write_npz
 from unequal.measures.profiling import Draws, profile_optimal_loss
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.chunks import Chunks
+from unequal.runtime.files import write_npz
 from unequal.settings.evaluation import Profile
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
-from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):

@@ -3,14 +3,14 @@
 from unequal.artifacts.profiles import write_profile
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import rounded, write_csv
 from unequal.measures.loss_profile import SPACES, Errors, LossProfile, as_metrics, endpoints, space_factor
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.chunks import Chunks
+from unequal.runtime.files import rounded, write_csv
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Profile
 from unequal.settings.strict import StageSettings
-from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from unequal.artifacts.figures import outcomes
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.pipeline.engines import snakemake_inside
 from unequal.pipeline.replicas import prepare_replica
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.workdirs import checkout
+from unequal.runtime.files import write_json
 from unequal.settings.strict import StageSettings
 from unequal.settings.values import Replicas, Seed
 

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import say
-from unequal.files import write_bytes, write_csv, write_json
 from unequal.measures.loss_profile import endpoints
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
@@ -53,6 +52,7 @@ from unequal.report.pipeline_tables import (
 from unequal.report.results import RunResults, data_condition, read_results, steps_of_experts
 from unequal.report.statements import Difference
 from unequal.report.summary import commands, engine_seconds, summary
+from unequal.runtime.files import write_bytes, write_csv, write_json
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.

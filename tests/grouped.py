@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from unequal.comparison.settings import Comparison
-from unequal.files import write_json
+from unequal.runtime.files import write_json
 
 BLOCKS = (0, 1, 2)
 #: Ten timesteps in bins of 1, 1, 2, 4 and 2; experts for 0 … 3 and 4 … 9, the first of which errs 10 % less.

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from unequal.comparison.settings import Comparison
-from unequal.files import write_json
+from unequal.runtime.files import write_json
 from unequal.statistics.power import POWER, Design
 from unequal.statistics.verdicts import LEVEL
 

@@ -10,9 +10,9 @@ from stage_project import write_params
 
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
-from unequal.files import content_hash, write_json, write_npz
 from unequal.models.folder import ModelRecord, save_model
 from unequal.models.pruned import take_away
+from unequal.runtime.files import content_hash, write_json, write_npz
 
 T = 50
 SLOTS: dict[str, Any] = {"timesteps": T, "loss": "total", "slots": [[0, 9], [10, 49]]}

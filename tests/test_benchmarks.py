@@ -10,7 +10,7 @@ from benchmarks.__main__ import Sizes, main, on_cpu, on_gpu
 from benchmarks.other_loops import EDMLoop, MinimalLoop
 from benchmarks.table import NETWORKS, ROWS, table
 from benchmarks.timing import keep, ratio
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 from unequal.settings.params import Params
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from harness.projects import commit, edit, run, small_copy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

@@ -8,9 +8,12 @@ from unequal import errors
 from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
-#: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
-LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "files", "processes", "randomness")
-ASK_NETWORKS = ("unequal.measures.profiling",)
+#: Modules of these packages and files need nothing else, but for a few.
+LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "randomness", "runtime")
+NEED_MORE = (
+    "unequal.measures.profiling",
+    *(f"unequal.runtime.{name}" for name in ("tensor_files", "chunks", "progress")),
+)
 
 
 def modules() -> list[str]:
@@ -19,7 +22,7 @@ def modules() -> list[str]:
 
 
 def is_light(name: str) -> bool:
-    return name.split(".")[1:2] in ([], *([one] for one in LIGHT)) and name not in ASK_NETWORKS
+    return name.split(".")[1:2] in ([], *([one] for one in LIGHT)) and name not in NEED_MORE
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def test_whatever_needs_more_says_so_in_one_line(alone):
     lines = {name: text for name, text in said.items() if text}  # a package may hold modules that need nothing
     assert {name: text for name, text in lines.items() if not text.startswith("MissingExtra: unequal.")} == {}
     assert not any("\n" in text for text in lines.values())
-    for name in (*ASK_NETWORKS, "unequal.settings.samplers", "unequal.models.denoiser", "unequal.training.loop"):
+    for name in (*NEED_MORE, "unequal.settings.samplers", "unequal.models.denoiser", "unequal.training.loop"):
         assert said[name].startswith("MissingExtra"), name
         assert "pip install 'unequal[pipeline]" in said[name]
 

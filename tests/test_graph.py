@@ -11,10 +11,10 @@ import yaml
 from graph import FOLDERS, ROOT, Instance, instances, laid, model_of, pipeline_presets, telling_instances
 from schemas import strings
 
-from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.params_files import SCHEMA, json_schema, read_params
 from unequal.pipeline.sources import KEYS, SOURCES, sources
+from unequal.runtime.files import read_json
 from unequal.settings.params import Params
 from unequal.settings.values import FORMAT
 

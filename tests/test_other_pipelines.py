@@ -7,7 +7,7 @@ import pytest
 from harness.projects import commit, run, tiny_copy
 
 from unequal.artifacts.profiles import read_floor, read_losses
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

@@ -18,8 +18,8 @@ from dvc.repo import Repo
 from harness.projects import run
 
 from unequal.code import HARNESS, Tree
-from unequal.files import content_hash, write_json
-from unequal.processes import threads
+from unequal.runtime.files import content_hash, write_json
+from unequal.runtime.processes import threads
 from unequal.settings.training import Runtime
 
 #: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.

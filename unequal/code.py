@@ -7,9 +7,9 @@ A fingerprint holds
 - the texts and templates that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
-The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
-how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
-never run.
+The harness, `unequal.pipeline` and `unequal.runtime.processes`, does not count: it decides when a program runs and
+stops, in how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count
+either: they never run.
 """
 
 import ast
@@ -23,7 +23,7 @@ from pathlib import Path
 
 #: The project whose code runs; it may be a copy that DVC has made.
 ROOT = Path(__file__).parents[1]
-HARNESS = ("unequal.pipeline", "unequal.processes")
+HARNESS = ("unequal.pipeline", "unequal.runtime.processes")
 #: Distributions whose modules are named otherwise.
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 DIGEST_CHARACTERS = 16

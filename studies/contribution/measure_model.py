@@ -9,8 +9,8 @@ from studies.contribution.measure_ranges import Settings, measured_runs
 from studies.contribution.report_ranges import QUALITIES, RUNS
 from unequal.data.prepared import PreparedData
 from unequal.errors import say
-from unequal.files import write_json
 from unequal.pipeline.program import errors_reported
+from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
 
 FILE = click.Path(path_type=Path)

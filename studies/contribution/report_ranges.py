@@ -7,10 +7,10 @@ from typing import Any
 
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import file_of
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.report.formatting import label, mean_and_sd, sd
 from unequal.report.page import Table
+from unequal.runtime.files import read_json
 
 QUALITIES = {"psnr": "PSNR in dB", "colour_shift": "colour shift", "hue": "hue deviation in degrees"}
 #: Decibels of a mean of samples above bilinear enlargement without which a model's errors say nothing about timesteps.

@@ -22,11 +22,11 @@ from unequal.models.folder import load_heads
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed
 from unequal.report.heads import read_wins
+from unequal.runtime.chunks import Chunks
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.recipe import Selection
 from unequal.settings.strict import StageSettings
-from unequal.workspace import Chunks
 
 COMBINATIONS = get_args(Selection)
 #: Distinguishes the noise of these samples.

@@ -15,12 +15,12 @@ from unequal.comparison.figures import WIDTH, middles
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.diffusion.predictions import HEADS
-from unequal.files import read_json, rounded
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.heads import SYMBOLS, stack
 from unequal.report.page import Drawing, Table
+from unequal.runtime.files import read_json, rounded
 from unequal.settings.strict import key
 from unequal.settings.values import Name
 

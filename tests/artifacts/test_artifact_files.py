@@ -14,8 +14,8 @@ from unequal.artifacts.profiles import read_curve, read_errors, read_profile, wr
 from unequal.artifacts.timestep_files import read_groups, read_sampler, read_slots, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import read_json, read_npz, write_csv, write_json, write_npz
 from unequal.measures.loss_profile import Errors
+from unequal.runtime.files import read_json, read_npz, write_csv, write_json, write_npz
 from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition

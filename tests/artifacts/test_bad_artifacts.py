@@ -19,7 +19,7 @@ from stages import (
     prune,
     train_recipe,
 )
-from unequal.files import read_json, write_npz
+from unequal.runtime.files import read_json, write_npz
 
 BASE, FLOOR = Path("artifacts/profiles/base.npz"), Path("artifacts/profiles/floor.npz")
 SLOT_FILE, GROUP_FILE = Path("artifacts/slots.json"), Path("artifacts/groups.json")

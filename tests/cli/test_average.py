@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from unequal.models.folder import AVERAGES, load_record, save_model
 from unequal.models.pruned import load_any_model, take_away
-from unequal.saved import Saved, write_saved
+from unequal.runtime.tensor_files import Saved, write_saved
 from unequal.settings.training import PowerAverage
 from unequal.training.averaging import AveragedWeights, Averages, of_width
 from unequal.training.checkpoint import Snapshots

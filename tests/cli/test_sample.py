@@ -14,8 +14,8 @@ from PIL import Image
 from unequal.cli import sample
 from unequal.cli.sample import tiled
 from unequal.data.prepared import PreparedData
-from unequal.files import write_json
 from unequal.models.folder import save_model
+from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.strict import read_yaml
 

@@ -27,13 +27,13 @@ from unequal.cli.export import export
 from unequal.cli.loading import loading_code
 from unequal.cli.sample import PictureRequest
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.files import write_json
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.params_files import read_params
 from unequal.randomness import Stream
+from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params import Params

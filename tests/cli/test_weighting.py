@@ -16,8 +16,8 @@ from specs import record_of, spec_of
 from torch import nn
 
 from unequal.cli.weighting import Recipes
-from unequal.files import write_json
 from unequal.report.effective_weighting import EffectiveWeighting, effective_weighting
+from unequal.runtime.files import write_json
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
 from unequal.training.objectives import objective_for

@@ -7,7 +7,7 @@ import numpy as np
 from piloted import write_samples
 
 from unequal.comparison.settings import Comparison
-from unequal.files import write_json
+from unequal.runtime.files import write_json
 
 DESIGN: dict[str, Any] = {
     "question": "Does it pay?",

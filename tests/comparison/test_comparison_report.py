@@ -21,8 +21,8 @@ from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
 from unequal.comparison.tables import answer, scattering
-from unequal.files import read_json, write_json
 from unequal.report.formatting import label
+from unequal.runtime.files import read_json, write_json
 from unequal.statistics.power import Design, upper_deviation
 from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 

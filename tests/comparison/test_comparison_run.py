@@ -20,8 +20,8 @@ from refusals import fingerprint_once
 from unequal.cli.main import Stopped
 from unequal.comparison.run import LAID, SHARED, laid, prepare, run_engine, write_log
 from unequal.errors import UserError
-from unequal.files import read_json
 from unequal.pipeline.attempt import ENGINE
+from unequal.runtime.files import read_json
 from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from unequal.comparison.settings import images_for
 from unequal.comparison.speed import piloted, with_all_images, with_images
 from unequal.comparison.stages import judge_pilot
 from unequal.comparison.tables import speed_table
-from unequal.files import read_json, write_json
+from unequal.runtime.files import read_json, write_json
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
 SPEED = {"baseline": "control", "delta": 0.2}

@@ -9,7 +9,7 @@ from one_line import refusal
 
 from unequal.comparison.pilot_results import read_arms, read_bases
 from unequal.comparison.settings import Pilot, PilotArms, Try
-from unequal.files import read_json, write_json
+from unequal.runtime.files import read_json, write_json
 
 PILOT = Pilot(
     arms=PilotArms(fresh=(), continued=("control", "lower")),

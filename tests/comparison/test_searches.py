@@ -5,7 +5,7 @@ from grouped import BLOCKS, write_study
 
 from unequal.comparison.searches import read_searches, search_rows, search_tables
 from unequal.comparison.settings import Comparison
-from unequal.files import read_json, write_json
+from unequal.runtime.files import read_json, write_json
 
 ASKED = {"requests": 3, "seconds_a_round": 2.5, "prompt_tokens_a_round": 812.0, "completion_tokens_a_round": None}
 #: (round, loss) of what was tried.

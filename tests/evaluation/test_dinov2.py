@@ -17,7 +17,7 @@ from unequal import errors
 from unequal.errors import MissingExtra
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
 from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of
-from unequal.files import content_hash, read_json, write_json
+from unequal.runtime.files import content_hash, read_json, write_json
 
 CPU = torch.device("cpu")
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -21,7 +21,7 @@ from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
 from unequal.evaluation.fidelity import FACTS, INCEPTION, REFERENCES, BuiltExtractor, Scores, score, spread
 from unequal.evaluation.inception import inception_of
-from unequal.files import content_hash
+from unequal.runtime.files import content_hash
 
 CPU = torch.device("cpu")
 FEATURES = 6

@@ -10,12 +10,12 @@ import pytest
 import torch
 from one_line import refusal
 
-from unequal import processes
 from unequal.data.prepared import PreparedData
 from unequal.evaluation import fidelity
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.sets import Against, Reference
 from unequal.evaluation.variant import Scoring
+from unequal.runtime import processes
 from unequal.settings.evaluation import Evaluation
 
 NOTHING: Any = None

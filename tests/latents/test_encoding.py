@@ -9,14 +9,14 @@ import torch
 from one_line import refusal
 from specs import autoencoder_of
 
-from unequal import processes
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import makers_of, write_latents
 from unequal.measures.profiling import Draws, profile_optimal_loss
-from unequal.workspace import UNSTORED, Chunks
+from unequal.runtime import processes
+from unequal.runtime.chunks import UNSTORED, Chunks
+from unequal.runtime.files import read_json, write_json
 
 CPU = torch.device("cpu")
 TINY = autoencoder_of(kl_weight=0.0, images=1, batch_size=7)

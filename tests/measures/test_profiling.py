@@ -17,8 +17,8 @@ from unequal.diffusion.predictions import target
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, head_products, profile, profile_optimal_loss
 from unequal.models.denoiser import Denoiser
+from unequal.runtime.chunks import Chunks
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.workspace import Chunks
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)

@@ -19,8 +19,8 @@ from small_inputs import T, write_settings
 
 from stages import evaluate_fid, finetune_groups, merge_experts, profile_loss, prune, train_base
 from unequal.data.preparation import prepare
-from unequal.files import content_hash, read_json, write_json
 from unequal.models.folder import CONFIG, HEADS, PRUNING, RECORD, WEIGHTS
+from unequal.runtime.files import content_hash, read_json, write_json
 from unequal.settings.data import Data
 
 BASE = Path("artifacts/models/base")

@@ -7,7 +7,6 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from one_line import refusal
 
-from unequal.files import content_hash
 from unequal.models.folder import (
     CONFIG,
     PRUNING,
@@ -20,6 +19,7 @@ from unequal.models.folder import (
     save_model,
 )
 from unequal.models.pruned import load_any_model, take_away
+from unequal.runtime.files import content_hash
 
 BuildNet = Callable
 

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from refusals import half_written
 from stage_project import RUNTIME, Recorder
 
-from unequal.files import content_hash
 from unequal.pipeline import store, tracker
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import content_hash
 from unequal.settings.strict import StageSettings
 
 pytestmark = pytest.mark.usefixtures("_impatient")

@@ -157,14 +157,14 @@ def test_every_program_counts_distributions_that_are_installed_and_what_figures_
     named = {name: DISTRIBUTIONS.get(name, name) for name in libraries}
     assert {n for n, d in named.items() if plain(d) not in map(plain, installed[n])} == set()
     writing = {program for program in codes if program.stem != "check_params"}  # a gate writes none
-    assert {program for program in writing if "unequal/files.py" not in codes[program]["modules"]} == set()
+    assert {program for program in writing if "unequal/runtime/files.py" not in codes[program]["modules"]} == set()
 
 
 def test_how_a_training_is_stopped_and_shared_does_not_count():
     modules = fingerprint(ROOT / "stages/train_base.py")["modules"]
     loop = module_of(ROOT / "unequal/training/loop.py", 0, "unequal.training")
     assert "unequal/training/loop.py" in modules
-    assert "unequal.processes" in loop.imports
+    assert "unequal.runtime.processes" in loop.imports
     assert not [name for name in modules if name.startswith("unequal/pipeline/")]
 
 

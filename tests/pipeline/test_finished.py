@@ -11,10 +11,10 @@ import pytest
 import yaml
 from stage_project import RUNTIME, Recorder
 
-from unequal.files import read_facts, write_facts
 from unequal.pipeline import attempt
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import read_facts, write_facts
 from unequal.settings.strict import StageSettings
 
 OUTPUTS = ("artifacts/file.txt", "artifacts/folder/inner.txt", "results/figures.json")

@@ -12,7 +12,7 @@ import torch
 
 from unequal.errors import UserError
 from unequal.pipeline.program import launch, num_processes
-from unequal.processes import FOLDER
+from unequal.runtime.processes import FOLDER
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_a_failure_ends_all_and_is_reported_once(written, capfd, lines, said):
 
 #: Processes that take their time to save when they are asked to stop.
 SAVING = """
-    from unequal.processes import stop_deferred
+    from unequal.runtime.processes import stop_deferred
     follow_launcher()
     signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
     with stop_deferred() as asked:

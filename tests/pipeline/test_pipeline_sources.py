@@ -10,7 +10,6 @@ import yaml
 from one_line import refusal
 from pydantic import TypeAdapter
 
-from unequal.files import content_hash, read_json, write_json
 from unequal.pipeline import sources as module
 from unequal.pipeline.sources import (
     SOURCES,
@@ -21,6 +20,7 @@ from unequal.pipeline.sources import (
     without_paths,
     write_sources,
 )
+from unequal.runtime.files import content_hash, read_json, write_json
 from unequal.settings.values import Outside
 
 Write = Callable[..., None]

@@ -11,11 +11,11 @@ import yaml
 from stage_project import RUNTIME, Recorder
 
 from unequal.code import fingerprint
-from unequal.files import write_json
 from unequal.pipeline.attempt import ENGINE, finished_runs
 from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages, write_lock
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import write_json
 from unequal.settings.strict import StageSettings
 
 GRAPH = Path("dvc.yaml")

@@ -17,11 +17,11 @@ import yaml
 from stage_project import RUNTIME, Recorder
 
 from unequal.code import fingerprint
-from unequal.environment import Stopped
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.pipeline.stage import Run, StageCommand, stage
-from unequal.processes import FOLDER
+from unequal.runtime.environment import Stopped
+from unequal.runtime.files import write_json
+from unequal.runtime.processes import FOLDER
 from unequal.settings.strict import StageSettings, Strict, key
 
 
@@ -36,7 +36,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setattr(Recorder, "calls", [])
-    monkeypatch.setattr("unequal.processes._stopped_at", [])
+    monkeypatch.setattr("unequal.runtime.processes._stopped_at", [])
     write_params()
     Path("in.txt").write_text("hello")
     return tmp_path

@@ -19,12 +19,12 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from unequal.files import write_json
 from unequal.models.folder import save_model
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store
 from unequal.pipeline.tracker import Tracker
 from unequal.randomness import Stream
+from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Sampling
 from unequal.settings.training import Tracking

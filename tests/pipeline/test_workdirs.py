@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from unequal.files import files_below
 from unequal.pipeline.workdirs import (
     NOTE,
     STATES_STORED,
@@ -18,6 +17,7 @@ from unequal.pipeline.workdirs import (
     try_lock,
     work_root,
 )
+from unequal.runtime.files import files_below
 
 
 @pytest.mark.parametrize("project", ["project", "studies", "studies/clone"])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from one_line import refusal
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.files import read_json, write_json
 from unequal.profiler.document import Betas, Losses, Timesteps
 from unequal.profiler.epsilon_errors import spread
 from unequal.profiler.page import shares_of
+from unequal.runtime.files import read_json, write_json
 
 T = 50
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(8, 5))

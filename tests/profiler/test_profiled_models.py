@@ -14,7 +14,6 @@ from one_line import refusal
 from PIL import Image
 from specs import spec_of
 
-from unequal.files import write_json
 from unequal.measures.profiling import Draws
 from unequal.measures.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
@@ -22,6 +21,7 @@ from unequal.profiler import measure
 from unequal.profiler.document import Losses
 from unequal.profiler.epsilon_errors import spread
 from unequal.profiler.measure import CACHE, ProfileConfig, profile
+from unequal.runtime.files import write_json
 
 CPU = torch.device("cpu")
 

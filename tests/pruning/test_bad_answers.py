@@ -8,7 +8,7 @@ from refusals import check_refused
 from small_inputs import GROUPS, PROXY, write_settings
 
 from stages import prune
-from unequal.files import write_json
+from unequal.runtime.files import write_json
 
 KEY = "sk-very-secret-1234"
 OPTIONS = ("--method", "decided", "--group", "0")

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from unequal.cli.editing import edited, in_a_line, in_lines
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.files import write_json
 from unequal.race.bracket import measured
 from unequal.race.findings import Standing, findings, recipe_document
 from unequal.race.flags import script_flags
@@ -24,6 +23,7 @@ from unequal.race.pictures import samples
 from unequal.race.showing import lines
 from unequal.race.standing import Candidate
 from unequal.race.training import with_measured_slots
+from unequal.runtime.files import write_json
 from unequal.settings.race import Race
 from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.schedule import BetaSchedule, FlowSchedule

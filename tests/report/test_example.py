@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from graph import ROOT
 
-from unequal.files import files_below, read_json
 from unequal.report.example import EXAMPLE, LISTING, LOCK, PAGE, main, shown_files, stale
+from unequal.runtime.files import files_below, read_json
 from unequal.settings.strict import read_yaml
 
 #: Largest number of files and bytes of a run in the repository.

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.artifacts.figures import Replicas
-from unequal.files import write_json
 from unequal.pipeline.engines import print_recommendation, print_summary
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
@@ -18,6 +17,7 @@ from unequal.report.overview import Recommendation, pareto_front, recommend
 from unequal.report.results import RunResults, Variant, data_condition
 from unequal.report.statements import Difference
 from unequal.report.summary import HEAD, commands, summary
+from unequal.runtime.files import write_json
 from unequal.statistics.verdicts import BETTER
 
 FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from unequal.errors import UserError
-from unequal.files import write_npz
 from unequal.measures.loss_profile import relative_change
 from unequal.report.drawing import binned, log_bins, log_scale, picture_grid, save
 from unequal.report.forest import ForestRow, forest_plot
@@ -25,6 +24,7 @@ from unequal.report.pipeline_pictures import (
     slot_changes,
 )
 from unequal.report.results import Change, Variant
+from unequal.runtime.files import write_npz
 from unequal.timesteps.partition import Partition
 
 T = 60

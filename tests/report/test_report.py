@@ -18,8 +18,8 @@ import stages.report
 from stages.report import main
 from unequal.artifacts.profiles import write_profile
 from unequal.data.grids import png_of
-from unequal.files import content_hash, write_bytes, write_csv, write_json, write_npz
 from unequal.measures.loss_profile import Errors
+from unequal.runtime.files import content_hash, write_bytes, write_csv, write_json, write_npz
 
 pytestmark = pytest.mark.slow
 

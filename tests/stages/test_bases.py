@@ -17,10 +17,10 @@ from specs import class_labels
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.artifacts.profiles import read_errors
 from unequal.cli.export import export
-from unequal.files import read_json
 from unequal.models.folder import load_model, load_record
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.sources import write_sources
+from unequal.runtime.files import read_json
 from unequal.sampling.ensemble import Ensemble
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from stage_project import write_params
 
 from stages import build_extractor, evaluate_reference
-from unequal.files import content_hash, read_json, write_json
+from unequal.runtime.files import content_hash, read_json, write_json
 
 SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 1280, "batch_size": 32, "lr": 1.0e-2}
 DINOV2 = SETTINGS | {"kind": "dinov2", "weights": "network", "features": FEATURES}

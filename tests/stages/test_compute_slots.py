@@ -11,7 +11,7 @@ from stage_project import write_params
 
 from stages import compute_slots, group_timesteps
 from unequal.artifacts.timestep_files import read_groups
-from unequal.files import read_json, write_npz
+from unequal.runtime.files import read_json, write_npz
 
 T = 40
 pytestmark = pytest.mark.usefixtures("project")

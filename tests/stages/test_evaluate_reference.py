@@ -13,7 +13,7 @@ from stages.evaluate_reference import main
 from unequal.data.preparation import prepare
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
-from unequal.files import content_hash, read_json, write_json
+from unequal.runtime.files import content_hash, read_json, write_json
 from unequal.settings.data import Data
 
 

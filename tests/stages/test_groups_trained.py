@@ -12,9 +12,9 @@ from stage_project import write_params
 
 import stages.finetune_groups
 import stages.finetune_slots
-from unequal.files import write_json
 from unequal.models.folder import load_record, save_model
 from unequal.models.pruned import take_away
+from unequal.runtime.files import write_json
 from unequal.settings.training import Training
 from unequal.training.train import TrainingJob
 

@@ -8,9 +8,9 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages.merge_experts import main
-from unequal.files import read_json
 from unequal.models.folder import load_model, load_record, save_model
 from unequal.models.weights import moved
+from unequal.runtime.files import read_json
 
 EXPERTS = Path("artifacts/models/experts_unpruned")
 BASE = {"images_seen": 1000, "training_flops": 9000, "steps": 10}

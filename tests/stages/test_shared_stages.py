@@ -15,8 +15,8 @@ from small_inputs import RECIPE, SETTINGS
 from stage_project import write_params
 
 from stages import profile_loss
-from unequal.files import content_hash
 from unequal.models.folder import save_model
+from unequal.runtime.files import content_hash
 
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}

@@ -12,8 +12,8 @@ from piloted import write_pilot, write_samples
 
 from studies.predictions.measure_heads import COMBINATIONS
 from unequal.comparison.params import ComparisonParams
-from unequal.files import write_json
 from unequal.report.drawing import log_bins
+from unequal.runtime.files import write_json
 
 ROOT = Path(__file__).parents[2]
 HEADS = {

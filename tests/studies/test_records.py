@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(folder for folder in (ROOT / "studies").iterdir() if any(folder.rglob("results/record.json")))

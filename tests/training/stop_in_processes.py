@@ -11,10 +11,10 @@ from pathlib import Path
 
 from train_in_processes import InDouble, trainer_of
 
-from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.pipeline.program import errors_reported
-from unequal.saved import Saved
+from unequal.runtime import processes
+from unequal.runtime.tensor_files import Saved
 from unequal.training import accelerator, checkpoint
 from unequal.training.batches import Batch
 from unequal.training.objectives import Losses

@@ -5,8 +5,8 @@ import shutil
 import pytest
 import torch
 
-from unequal import workspace
-from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
+from unequal.runtime import devices
+from unequal.runtime.devices import COMPILED_FROM, chosen_precision, is_compiled
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -26,7 +26,7 @@ def has_bf16(monkeypatch):
 def test_auto_is_what_the_device_has(device, supported, precision, compiled, has_bf16, monkeypatch):
     has_bf16(supported)
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/cc" if name == "cc" else None)
-    monkeypatch.setattr(workspace, "find_spec", lambda name: name)
+    monkeypatch.setattr(devices, "find_spec", lambda name: name)
     assert chosen_precision("auto", device) == precision
     assert is_compiled("auto", device, COMPILED_FROM) == compiled
     assert not is_compiled("auto", device, COMPILED_FROM - 1)
@@ -40,5 +40,5 @@ def test_auto_is_what_the_device_has(device, supported, precision, compiled, has
 def test_auto_compiles_nothing_where_it_cannot(missing, has_bf16, monkeypatch):
     has_bf16(True)
     monkeypatch.setattr(shutil, "which", lambda name: None if missing == "a compiler" else name)
-    monkeypatch.setattr(workspace, "find_spec", lambda name: None if missing == "Triton" else name)
+    monkeypatch.setattr(devices, "find_spec", lambda name: None if missing == "Triton" else name)
     assert not is_compiled("auto", GPU, COMPILED_FROM)

@@ -10,7 +10,7 @@ from refusals import check_refused, in_process
 from safetensors.torch import save
 
 from stages import train_base
-from unequal.saved import Saved, read_saved
+from unequal.runtime.tensor_files import Saved, read_saved
 from unequal.training import loop
 from unequal.training.checkpoint import previous_path, write_checkpoint
 from unequal.training.loop import CHECKPOINT

@@ -11,8 +11,8 @@ import torch
 from one_line import refusal
 from tensors import equal
 
-from unequal import saved
-from unequal.saved import Saved, read_saved
+from unequal.runtime import tensor_files
+from unequal.runtime.tensor_files import Saved, read_saved
 from unequal.training import checkpoint
 from unequal.training.checkpoint import CheckpointWriter, previous_path, read_checkpoint, write_checkpoint
 
@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_the_earlier_one(path, monkeypatch, begun):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = path.read_bytes()
-    monkeypatch.setattr(saved, "save_file", full)
+    monkeypatch.setattr(tensor_files, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         written(path, 2)
     assert path.read_bytes() == before

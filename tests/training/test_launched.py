@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, device
 from train_in_processes import train
 
-from unequal import processes
-from unequal.environment import drop_variables
+from unequal.runtime import processes
+from unequal.runtime.environment import drop_variables
 from unequal.training import accelerator
 from unequal.training.accelerator import StopSync
 

@@ -15,9 +15,9 @@ from small_trainer import CPU, LEARNING, OPTIMIZER, SCHEDULE, Changed, broken_at
 from tensors import equal
 from torch import Tensor
 
-from unequal.environment import STOPS, Stopped
 from unequal.errors import UserError
-from unequal.processes import stop_line
+from unequal.runtime.environment import STOPS, Stopped
+from unequal.runtime.processes import stop_line
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.partition import Partition

@@ -20,14 +20,14 @@ from unequal.cli.averages import average
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert
-from unequal.files import read_npz, write_json
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import selected_heads
 from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
+from unequal.runtime.files import read_npz, write_json
+from unequal.runtime.tensor_files import read_saved
 from unequal.sampling.ensemble import Ensemble
-from unequal.saved import read_saved
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Mixing, Recipe
 from unequal.settings.samplers import Slot

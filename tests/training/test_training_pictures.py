@@ -13,12 +13,13 @@ from specs import autoencoder_of, class_labels, low_resolution, recipe_of, spec_
 from unequal.data.grids import read_png, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.files import content_hash
 from unequal.latents.autoencoder import build_autoencoder, identity, load_autoencoder
 from unequal.latents.encoding import makers_of, write_latents
 from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec
+from unequal.runtime.chunks import UNSTORED
+from unequal.runtime.files import content_hash
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.recipe import Mixing
 from unequal.timesteps.partition import Interleaved, TimestepRange
@@ -28,7 +29,6 @@ from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.pictures import COUNT, STEPS
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train
-from unequal.workspace import UNSTORED
 
 MIXING = Mixing(train="best_common", select="profile")
 SPECS: dict[str, dict[str, Any]] = {

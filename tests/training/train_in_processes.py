@@ -15,11 +15,11 @@ import torch
 from accelerate.state import AcceleratorState
 from torch import Tensor
 
-from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec, Space
+from unequal.runtime import processes
 from unequal.settings.network import DiT, Network, UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.schedule import BetaSchedule

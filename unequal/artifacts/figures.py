@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.errors import UserError
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 from unequal.settings.strict import Strict, validate
 
 

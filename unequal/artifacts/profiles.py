@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.files import read_npz, require, write_npz
 from unequal.measures.loss_profile import Errors, checked
+from unequal.runtime.files import read_npz, require, write_npz
 
 #: Behind the name of a split: its errors of x0.
 X0 = "_x0"

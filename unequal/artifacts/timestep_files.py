@@ -9,8 +9,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
 from unequal.measures.loss_profile import excess_loss
+from unequal.runtime.files import read_json, write_json
 from unequal.settings.sampler_base import BaseMeasurements, SlotRanges, partition_of
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import Strict, validate

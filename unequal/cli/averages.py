@@ -8,10 +8,10 @@ import numpy as np
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.files import appearing, refuse_existing
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
-from unequal.saved import read_saved
+from unequal.runtime.files import appearing, refuse_existing
+from unequal.runtime.tensor_files import read_saved
 from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
 from unequal.training.checkpoint import strip_prefix
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from unequal.artifacts.figures import computation
 from unequal.cli.loading import FIGURES, loading_code
 from unequal.errors import UserError
-from unequal.files import read_json
 from unequal.models.folder import ModelRecord
 from unequal.report.formatting import with_prefix
 from unequal.report.results import sampling_condition
+from unequal.runtime.files import read_json
 
 CARD = "README.md"
 TRAINED, DATA = Path("results/metrics"), Path("artifacts/data/facts.json")

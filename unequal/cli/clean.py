@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 from unequal.errors import say
-from unequal.files import files_below
 from unequal.pipeline.workdirs import try_lock, work_root
+from unequal.runtime.files import files_below
 
 SECONDS_PER_DAY = 86_400
 

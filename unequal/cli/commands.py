@@ -28,7 +28,7 @@ def check(params_file: Path) -> None:
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.cli.survey import refuse_unreadable
     from unequal.pipeline.params_files import check_params
-    from unequal.processes import threads
+    from unequal.runtime.processes import threads
     from unequal.settings.params import ExpertParams
 
     with threads(1):  # one image is too little to share
@@ -229,8 +229,8 @@ def schema(kind: str, out: Path | None) -> None:
 
     KIND is `pipeline` (default) or `compare`, for comparisons.
     """
-    from unequal.files import write_bytes
     from unequal.pipeline.params_files import schema_of
+    from unequal.runtime.files import write_bytes
 
     text = schema_of(kind)
     if out is None:

@@ -25,14 +25,14 @@ from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, build_outline, layer_macs, training_flops
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.program import QUOTED, out_of_memory
-from unequal.processes import threads
 from unequal.report.formatting import duration, with_prefix
+from unequal.runtime.devices import COMPILED_FROM, chosen_precision, is_compiled
+from unequal.runtime.processes import threads
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.timesteps.groups import mean_limit
 from unequal.training.pictures import COUNT, STEPS
-from unequal.workspace import COMPILED_FROM, chosen_precision, is_compiled
 
 AnySampled = TypeVar("AnySampled", bound=Sampled)
 BYTES_PER_WEIGHT = 4

@@ -7,13 +7,13 @@ from textwrap import indent
 from unequal.cli.card import write_card
 from unequal.cli.loading import AUTOENCODER, loading_code
 from unequal.errors import UserError, say
-from unequal.files import appearing, read_json, refuse_existing
 from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
+from unequal.runtime.files import appearing, read_json, refuse_existing
 from unequal.sampling.ensemble import Ensemble, group_folders
 from unequal.settings.schedule import FlowSchedule
 

@@ -8,9 +8,9 @@ from typing import Any
 from unequal.artifacts.profiles import read_losses
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
-from unequal.files import read_json
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec
+from unequal.runtime.files import read_json
 from unequal.settings.evaluation import BY_PROFILE, Sampling
 from unequal.settings.strict import PARAMS, read_yaml, validate
 

@@ -7,8 +7,8 @@ from types import FrameType
 
 import click
 
-from unequal.environment import Stopped, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import DISTRIBUTION, UserError, missing, needs, one_line, say
+from unequal.runtime.environment import Stopped, drop_variables, prepare_streams, signals_to_stop
 
 COMMANDS = "unequal.cli.commands"
 #: Extra → libraries that only this extra installs; its subcommands need them.
@@ -91,7 +91,7 @@ def run(arguments: list[str] | None = None) -> None:
     except OSError as error:  # a folder without write permission
         fail(one_line(error))
     except Exception as error:
-        from unequal.files import storage_refusal
+        from unequal.runtime.files import storage_refusal
 
         if (refusal := storage_refusal(error)) is None:  # libraries wrap a full disk in errors of their own
             raise

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unequal.errors import UserError, say
-from unequal.files import write_bytes
+from unequal.runtime.files import write_bytes
 
 #: The libraries that draw DVC's plots, in loading order. Snakemake installs them for its own report.
 LIBRARIES = ("vega", "vega-lite", "vega-embed")

@@ -15,12 +15,12 @@ from unequal.cli.loading import AUTOENCODER, timesteps_of
 from unequal.data.grids import enlarged, png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.files import appearing
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.models.folder import RECORD
-from unequal.processes import threads
-from unequal.progress import progress
 from unequal.randomness import Stream
+from unequal.runtime.files import appearing
+from unequal.runtime.processes import threads
+from unequal.runtime.progress import progress
 from unequal.sampling.ensemble import Ensemble, SamplingOptions, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling

@@ -16,12 +16,12 @@ import yaml
 from unequal.cli.machine import busy
 from unequal.comparison.run import make_project, run_engine
 from unequal.errors import UserError, say
-from unequal.files import write_bytes
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.replicas import with_value
 from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
+from unequal.runtime.files import write_bytes
 from unequal.settings.params import EXPERTS, Params
 from unequal.settings.strict import PARAMS, read_yaml, validate
 

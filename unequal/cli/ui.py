@@ -10,12 +10,12 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
-from unequal.environment import Stopped
 from unequal.errors import UserError, say
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.store import database_file, experiment_number
 from unequal.pipeline.tracker import tracking_uri, without_credentials
 from unequal.pipeline.workdirs import project_root
+from unequal.runtime.environment import Stopped
 
 #: Seconds to wait for the first answer of the server, which imports MLflow in several processes.
 START_SECONDS = 120

@@ -21,7 +21,7 @@ def compare(folder: Path, cores: int, engine: str, pilot: bool, dry_run: bool) -
     code. The page is FOLDER/results/report.html.
     """
     from unequal.comparison.run import PILOT, PILOT_TARGETS, as_it_was, pilot_lines, prepare, run_engine
-    from unequal.files import read_json
+    from unequal.runtime.files import read_json
 
     folder = folder.resolve()
     with as_it_was(folder) if dry_run else nullcontext():

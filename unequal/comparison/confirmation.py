@@ -19,6 +19,7 @@ from unequal.comparison.training import (
     train_plan,
 )
 from unequal.experts.plan import ExpertsJob
+from unequal.runtime.workspace import nested
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import Strict
@@ -26,7 +27,6 @@ from unequal.settings.values import Name
 from unequal.statistics.estimates import BlockModel, Estimate
 from unequal.statistics.verdicts import Verdict, judge
 from unequal.training.results import write_models
-from unequal.workspace import nested
 
 #: Roles in a pair of trainings.
 FIRST, CONTROL = "first", "control"

@@ -12,17 +12,18 @@ from unequal.comparison.settings import BINS
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, half_of
 from unequal.evaluation.variant import Scoring
-from unequal.files import rounded
 from unequal.measures.loss_profile import Errors, endpoints
 from unequal.measures.profiling import Draws, profile
 from unequal.models.folder import load_record
 from unequal.randomness import torch_seed
 from unequal.report.drawing import log_bins
 from unequal.report.results import data_condition
+from unequal.runtime.chunks import Chunks
+from unequal.runtime.files import rounded
+from unequal.runtime.workspace import Workspace
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.strict import StageSettings
-from unequal.workspace import Chunks, Workspace
 
 #: Further figures of samples, by their keys in a score.
 SCORES = ("fid_half", "kid", "precision", "recall")

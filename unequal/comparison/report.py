@@ -30,11 +30,11 @@ from unequal.comparison.tables import (
     speed_table,
     training_rows,
 )
-from unequal.files import read_json, write_csv
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.report.formatting import duration, today
 from unequal.report.page import Drawing, Report, Table, publish
+from unequal.runtime.files import read_json, write_csv
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings

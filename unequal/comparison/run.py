@@ -16,9 +16,9 @@ import yaml
 
 from unequal.code import ROOT
 from unequal.errors import UserError, say
-from unequal.files import write_bytes
 from unequal.pipeline import engines
 from unequal.pipeline.engines import GRAPH_ASKED, command, stop_session, surroundings
+from unequal.runtime.files import write_bytes
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every comparison, and the file of a folder's own stages, which extend or replace the graph's.

@@ -8,10 +8,10 @@ from typing import Any
 
 from unequal.comparison.results import file_of
 from unequal.comparison.settings import Comparison
-from unequal.files import read_json
 from unequal.report.formatting import label, plus_minus
 from unequal.report.page import Table
 from unequal.report.pipeline_tables import REQUEST_COLUMNS, REQUESTS_NOTE, known, requests_table
+from unequal.runtime.files import read_json
 
 COLUMNS = ("variant", "block", "group", "schemes tried", "best loss after each round", "on fresh draws")
 NOTE = (

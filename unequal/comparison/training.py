@@ -13,6 +13,7 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.folder import model_and_snapshots
+from unequal.runtime.workspace import Workspace, nested
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.network import AnyNetwork
@@ -25,7 +26,6 @@ from unequal.training.initialisation import Start
 from unequal.training.mixed_prediction import with_three_heads
 from unequal.training.results import curve, trained_record, write_models
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
-from unequal.workspace import Workspace, nested
 
 R = TypeVar("R", bound=Recipe)
 #: Function that trains by a recipe, in a workspace, under a name that seeds its draws.

@@ -13,7 +13,7 @@ import torch
 
 from unequal.data.sources import FolderImages
 from unequal.errors import UserError
-from unequal.saved import Saved, saved_or_none, write_saved
+from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
 
 #: Files and bytes of pixels of a part: a kill loses one part at most, and memory holds one.
 PART_FILES, PART_BYTES = 500, 64 << 20

@@ -9,7 +9,7 @@ from typing import Self
 
 from unequal.data.pictures import is_picture
 from unequal.errors import UserError, plain
-from unequal.files import files_below, is_foreign
+from unequal.runtime.files import files_below, is_foreign
 
 #: How many names a message shows.
 SHOWN = 3

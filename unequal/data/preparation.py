@@ -14,8 +14,8 @@ from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
 from unequal.data.sources import FolderImages, Images, load
 from unequal.data.split import copies_of, split_of, training_images
 from unequal.errors import UserError, say
-from unequal.files import write_json
-from unequal.progress import tracked
+from unequal.runtime.files import write_json
+from unequal.runtime.progress import tracked
 from unequal.settings.data import Data
 
 #: Refused images that a message lists.

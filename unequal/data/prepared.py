@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.files import SHA256, read_json, require
+from unequal.runtime.files import SHA256, read_json, require
 from unequal.settings.strict import Strict, validate
 
 HALF_RANGE = 127.5

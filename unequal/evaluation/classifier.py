@@ -18,8 +18,8 @@ from torch.nn import functional
 from unequal.data.prepared import tensor_of, to_model_range
 from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
-from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator
+from unequal.runtime.progress import progress
 
 WIDTH = 32
 #: Share of guessing classifiers that count as ones that have learned something.

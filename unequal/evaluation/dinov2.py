@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unequal.errors import UserError, needs
-from unequal.files import json_or_none
 from unequal.models.foreign import load_whole, quiet
+from unequal.runtime.files import json_or_none
 
 #: All that is read of a folder.
 CONFIG, TENSORS = "config.json", "model.safetensors"

@@ -14,11 +14,13 @@ from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, features_key, half_of, require_enough, score, spread
 from unequal.evaluation.sets import ImageSet, Reference
-from unequal.progress import progress
+from unequal.runtime.chunks import Chunks, Maker, Makers, counted
+from unequal.runtime.devices import chosen_precision, computed_on
+from unequal.runtime.progress import progress
+from unequal.runtime.workspace import Workspace
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
-from unequal.workspace import Chunks, Maker, Makers, Workspace, chosen_precision, computed_on, counted
 
 #: Images stored for the report's grids.
 SHOWN = 64

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.files import read_facts, write_facts
+from unequal.runtime.files import read_facts, write_facts
 from unequal.settings.groups import ByGain
 
 

@@ -20,7 +20,6 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
-from unequal.files import appearing, content_hash, read_facts, remove, write_facts
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model
@@ -28,6 +27,8 @@ from unequal.pruning.bank import Bank
 from unequal.pruning.llm_log import RequestLog
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
+from unequal.runtime.files import appearing, content_hash, read_facts, remove, write_facts
+from unequal.runtime.workspace import Workspace, nested
 from unequal.settings.groups import ByGain, Plan
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup
@@ -35,7 +36,6 @@ from unequal.timesteps.partition import timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
 from unequal.training.train import Outcome, TrainingJob, train_further
-from unequal.workspace import Workspace, nested
 
 #: Models in a group's folder after pruning, and after training.
 PRUNED, MODEL = "pruned", "model"

@@ -17,15 +17,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from unequal.data.prepared import tensor_of, to_model_range, to_uint8
 from unequal.errors import UserError
-from unequal.files import content_hash
 from unequal.models.denoiser import Precision
 from unequal.models.folder import ModelRecord
 from unequal.models.foreign import find_network
-from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
+from unequal.runtime.devices import chosen_precision
+from unequal.runtime.files import content_hash
+from unequal.runtime.progress import progress
 from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
 from unequal.settings.values import located
-from unequal.workspace import chosen_precision
 
 Net = AutoencoderKL | VQModel
 KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}

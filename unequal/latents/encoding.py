@@ -10,9 +10,9 @@ import numpy as np
 
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.latents.autoencoder import Autoencoder
-from unequal.workspace import Maker, Makers, ranges
+from unequal.runtime.chunks import Maker, Makers, ranges
+from unequal.runtime.files import write_json
 
 
 def makers_of(images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]) -> Makers:

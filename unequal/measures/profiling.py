@@ -22,7 +22,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, noise_of, numpy_generator, on_device
-from unequal.workspace import UNSTORED, Chunks, Maker, counted, ranges
+from unequal.runtime.chunks import UNSTORED, Chunks, Maker, counted, ranges
 
 
 class Routed(Protocol):
@@ -129,7 +129,7 @@ def profile_optimal_loss(
     Where it is `sampled`, by so many images for each timestep, it is an estimate, of which the mean over draws counts.
     The draws' own images come first in the data set.
     """
-    from unequal.progress import progress as progress_of
+    from unequal.runtime.progress import progress as progress_of
 
     whole = sampled is None or sampled >= len(images)
     clean = to_model_range(images.to(draws.device)) if whole else images
@@ -188,7 +188,7 @@ def measure(
 
     `chunks` are what an earlier attempt has left.
     """
-    from unequal.progress import progress as progress_of
+    from unequal.runtime.progress import progress as progress_of
 
     count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from unequal.errors import UserError
-from unequal.files import json_or_none, write_json
+from unequal.runtime.files import json_or_none, write_json
 
 #: File of an exported model: number of a class → its name.
 CLASSES = "classes.json"

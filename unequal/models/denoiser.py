@@ -14,7 +14,7 @@ from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
-from unequal.workspace import chosen_precision, is_compiled
+from unequal.runtime.devices import chosen_precision, is_compiled
 
 #: Precision of a network's layers; sums, schedules and solvers stay in float32. auto: bf16 on a GPU that has it.
 Precision = Literal["auto", "fp32", "bf16"]
@@ -77,7 +77,7 @@ class Denoiser:
         Args:
             precision: of the network's layers under autocast; what it is asked and answers stays float32.
             channels_last: lay out filters as [N, H, W, C], which tensor cores want.
-            compiled: compile the network, once; `auto`: where it pays, see `unequal.workspace.is_compiled`.
+            compiled: compile the network, once; `auto`: where it pays, see `unequal.runtime.devices.is_compiled`.
             calls: of the network that are to come, about.
         """
         if channels_last:

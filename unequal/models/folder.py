@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from unequal.errors import UserError, first_line, one_line
-from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.backbones.backbone import backbone_named, backbone_of
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import check_finite
+from unequal.runtime.files import content_hash, files_below, read_json, require, write_json
 from unequal.settings.strict import Strict
 from unequal.timesteps.partition import TimestepSet, timesteps_of
 

@@ -28,7 +28,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.code import Fingerprint
 from unequal.errors import UserError
-from unequal.files import content_hash, put_into_place, read_facts, settle, write_bytes, write_facts
 from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,
@@ -43,6 +42,7 @@ from unequal.pipeline.workdirs import (
     try_lock,
     work_root,
 )
+from unequal.runtime.files import content_hash, put_into_place, read_facts, settle, write_bytes, write_facts
 
 #: Environment variable that names the Snakemake run to its jobs; set in the Snakefile.
 ENGINE = "UNEQUAL_ENGINE"

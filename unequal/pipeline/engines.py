@@ -15,9 +15,9 @@ import psutil
 from filelock import FileLock
 
 from unequal.errors import say
-from unequal.files import json_or_none
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE
-from unequal.processes import GOES_ON, stop_deferred
+from unequal.runtime.files import json_or_none
+from unequal.runtime.processes import GOES_ON, stop_deferred
 
 #: First line of a report's summary of a run, in its log.
 SUMMARY = "Summary of the run"

@@ -12,8 +12,8 @@ import click
 
 from unequal.code import HARNESS, ROOT, Fingerprint, Tree, is_harness
 from unequal.errors import UserError, say
-from unequal.files import read_json, sync_json
 from unequal.pipeline.sources import write_sources
+from unequal.runtime.files import read_json, sync_json
 from unequal.settings.strict import read_yaml
 
 #: Where the files lie, below the folder of the dvc.yaml.

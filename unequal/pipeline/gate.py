@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unequal.errors import UserError, UserErrors
-from unequal.files import write_json
 from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
+from unequal.runtime.files import write_json
 from unequal.settings.core import Core
 from unequal.settings.problems import sound_part
 from unequal.settings.strict import StageSettings, numbered

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn, Self
 
-from unequal.environment import STOPS, Stopped, drop_variables, prepare_streams, signals_to_stop
 from unequal.errors import UserError, one_line, plain, say
-from unequal.files import storage_refusal
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.pipeline.naming import leaves
-from unequal.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
+from unequal.runtime.environment import STOPS, Stopped, drop_variables, prepare_streams, signals_to_stop
+from unequal.runtime.files import storage_refusal
+from unequal.runtime.processes import FOLDER, LAUNCHED, failure_file, folder, rank, stop_line, stop_signals
 from unequal.settings.strict import PARAMS, StageSettings
 from unequal.settings.training import Runtime
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unequal.errors import UserError, say
-from unequal.files import content_hash, json_or_none, settings_hash
 from unequal.pipeline.attempt import Finished, clear_finished, finished_runs
 from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.sources import value_at
+from unequal.runtime.files import content_hash, json_or_none, settings_hash
 from unequal.settings.strict import PARAMS, read_yaml
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import torch
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Sampling

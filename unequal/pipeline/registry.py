@@ -17,8 +17,8 @@ from mlflow.models import ModelSignature
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types import Schema, TensorSpec
 
-from unequal.files import write_json
 from unequal.models.folder import RECORD, load_record
+from unequal.runtime.files import write_json
 from unequal.settings.evaluation import Sampling
 
 #: Program that MLflow runs to load a model; its folder in a run.

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from unequal.files import write_bytes
 from unequal.pipeline.sources import sources
+from unequal.runtime.files import write_bytes
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import expanded
 

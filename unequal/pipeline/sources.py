@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, UserErrors, one_line
-from unequal.files import (
+from unequal.pipeline.workdirs import work_root
+from unequal.runtime.files import (
     content_hash,
     files_below,
     json_or_none,
@@ -25,7 +26,6 @@ from unequal.files import (
     write_facts,
     write_json,
 )
-from unequal.pipeline.workdirs import work_root
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import NAME, expanded, located
 

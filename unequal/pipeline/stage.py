@@ -24,10 +24,8 @@ import click
 import numpy as np
 import torch
 
-from unequal import processes
 from unequal.code import Fingerprint, fingerprint
 from unequal.errors import UserError, say
-from unequal.files import require, settings_hash, write_json
 from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
 from unequal.pipeline.devices import LENT, gpus_of_stage, lease
 from unequal.pipeline.fingerprint import refuse_other_code
@@ -43,10 +41,12 @@ from unequal.pipeline.sources import input_hash, refuse_other_source, without_pa
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import ensure_dir, study
-from unequal.processes import threads
+from unequal.runtime import processes
+from unequal.runtime.devices import computed_on
+from unequal.runtime.files import require, settings_hash, write_json
+from unequal.runtime.processes import threads
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.settings.training import Runtime
-from unequal.workspace import computed_on
 
 if TYPE_CHECKING:
     from unequal.settings.evaluation import Sampling

@@ -15,10 +15,10 @@ from filelock import FileLock
 
 from unequal.data.grids import enlarged
 from unequal.errors import UserError
-from unequal.files import read_json, settings_hash
 from unequal.pipeline.commit import commit_tags, committed_settings
 from unequal.pipeline.naming import Earlier, RunLabel, as_text, data_name, leaves, run_label
 from unequal.pipeline.workdirs import study, work_root
+from unequal.runtime.files import read_json, settings_hash
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun

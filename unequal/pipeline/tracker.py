@@ -21,10 +21,10 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from unequal.errors import UserError, plain, say
-from unequal.files import content_hash, files_below
 from unequal.pipeline.naming import leaves
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable
 from unequal.pipeline.workdirs import project_root
+from unequal.runtime.files import content_hash, files_below
 from unequal.settings.training import Tracking
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError, say
-from unequal.files import json_or_none, link, write_json
+from unequal.runtime.files import json_or_none, link, write_json
 from unequal.settings.values import DVC_COPIES
 
 #: Folder that marks a project, whose clone may have any name.

@@ -50,10 +50,10 @@ def profile(device: str, out: Path, **options: Any) -> None:
 
     Writes OUT/index.html and OUT/timesteps.json. After a stop, the same command continues.
     """
-    from unequal.files import write_bytes
     from unequal.profiler.measure import ProfileConfig
     from unequal.profiler.measure import profile as measure
     from unequal.profiler.page import page
+    from unequal.runtime.files import write_bytes
 
     if not math.isfinite(options["guidance"]):
         raise UserError(f"--guidance {options['guidance']}: not a finite number")

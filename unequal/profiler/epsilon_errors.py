@@ -20,7 +20,7 @@ from unequal.errors import UserError, first_line
 from unequal.measures.profiling import Draws, profile_noise
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
-from unequal.workspace import Chunks, Maker, ranges
+from unequal.runtime.chunks import Chunks, Maker, ranges
 
 
 class Share(NamedTuple):

@@ -13,7 +13,7 @@ from torch import Tensor
 from unequal.data.folders import PictureFolder, first_names
 from unequal.data.pictures import channels_first, converted, decode, readable, steps_of
 from unequal.errors import UserError
-from unequal.files import content_hash
+from unequal.runtime.files import content_hash
 
 METADATA = "metadata.jsonl"
 #: Keys of a line of it.

@@ -19,7 +19,6 @@ import torch
 from unequal.code import fingerprint
 from unequal.data.folders import first_names
 from unequal.errors import UserError, plain, say
-from unequal.files import content_hash, settings_hash
 from unequal.measures.loss_profile import relative_change
 from unequal.models.class_names import class_numbers, read_class_names
 from unequal.profiler.document import Losses, OtherModel, SplitName, Timesteps
@@ -29,8 +28,10 @@ from unequal.profiler.image_folder import ImageFolder, refuse_shared
 from unequal.profiler.openai_file import SUFFIX, pipeline_of_file
 from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
-from unequal.progress import progress
-from unequal.workspace import Chunks, computed_on
+from unequal.runtime.chunks import Chunks
+from unequal.runtime.devices import computed_on
+from unequal.runtime.files import content_hash, settings_hash
+from unequal.runtime.progress import progress
 
 T = TypeVar("T")
 #: (images or captions, numbers of some) → their rows.

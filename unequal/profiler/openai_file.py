@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import appearing, settings_hash, write_json
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.weights import check_finite
 from unequal.profiler.pipeline_folder import INDEX, PipelineFolder
+from unequal.runtime.files import appearing, settings_hash, write_json
 from unequal.settings.network import OpenAIFlags
 
 SUFFIX = ".pt"

@@ -17,8 +17,8 @@ from safetensors import safe_open
 from torch import nn
 
 from unequal.errors import UserError, first_line
-from unequal.files import content_hash, read_json, settings_hash
 from unequal.models.foreign import load_whole, quiet
+from unequal.runtime.files import content_hash, read_json, settings_hash
 from unequal.settings.values import HUB_ID
 
 INDEX = "model_index.json"

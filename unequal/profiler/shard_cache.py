@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.progress import tracked
-from unequal.saved import Saved, saved_or_none, write_saved
+from unequal.runtime.progress import tracked
+from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
 
 #: Images of a file, and the name of their numbers in it.
 SHARD, IMAGES = 32, "images"

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.profiler.document import Timesteps
+from unequal.runtime.files import write_json
 from unequal.suggestions import code, flags
 from unequal.suggestions.intervals import redrawn, too_open
 from unequal.suggestions.sections import PARTS, page, sections

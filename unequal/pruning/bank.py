@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from unequal.errors import UserError
-from unequal.files import read_facts, write_bytes, write_facts
 from unequal.randomness import Stream, torch_seed
+from unequal.runtime.files import read_facts, write_bytes, write_facts
 from unequal.settings.strict import Strict
 
 #: File of a finished search, and of one that may be resumed.

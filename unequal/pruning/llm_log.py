@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, NonNegativeFloat, NonNegativeInt
 
-from unequal.files import read_facts, write_bytes, write_facts
+from unequal.runtime.files import read_facts, write_bytes, write_facts
 from unequal.settings.pruning import Prices
 
 #: File of a finished search, and of one that may be resumed.

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unequal.errors import UserError, say
-from unequal.files import read_facts, write_facts
-from unequal.progress import progress
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
@@ -21,8 +19,10 @@ from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.llm_log import RequestLog
 from unequal.randomness import Stream, numpy_generator
+from unequal.runtime.files import read_facts, write_facts
+from unequal.runtime.progress import progress
+from unequal.runtime.workspace import Workspace, nested
 from unequal.settings import pruning as settings
-from unequal.workspace import Workspace, nested
 
 #: Folder of the control, and its place among what is drawn.
 CONTROL = "control"

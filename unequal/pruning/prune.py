@@ -16,8 +16,8 @@ from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
+from unequal.runtime.workspace import Workspace
 from unequal.settings.pruning import Proxy, Pruning
-from unequal.workspace import Workspace
 
 
 @dataclass(frozen=True)

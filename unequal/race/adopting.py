@@ -6,10 +6,10 @@ from typing import Any
 
 from unequal.cli.editing import edited, in_a_line
 from unequal.errors import UserError
-from unequal.files import write_bytes
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, recipe_document, seconds_of
 from unequal.race.results import read_done
 from unequal.race.run import last_standing, race_of, read_raced
+from unequal.runtime.files import write_bytes
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS, Strict, read_yaml
 

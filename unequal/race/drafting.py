@@ -10,7 +10,6 @@ from unequal.cli.estimate import start_seconds
 from unequal.cli.machine import busy
 from unequal.comparison.settings import shortened
 from unequal.errors import UserError
-from unequal.files import write_bytes
 from unequal.race.arms import SLOTS, UNIFORM, chosen, fitting
 from unequal.race.plan import Plan
 from unequal.race.planning import (
@@ -28,6 +27,7 @@ from unequal.race.planning import (
 from unequal.race.run import prepare, read_raced
 from unequal.race.simulation import best_prospects
 from unequal.report.formatting import duration
+from unequal.runtime.files import write_bytes
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe

@@ -9,12 +9,12 @@ from unequal.data.prepared import PreparedData
 from unequal.experts.plan import ExpertsJob
 from unequal.race.training import ArmSettings, train_arm
 from unequal.randomness import torch_seed
+from unequal.runtime.workspace import Workspace, nested
 from unequal.settings.groups import Plan
 from unequal.settings.race import Experts
 from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.samplers import Slot
 from unequal.training.results import write_models
-from unequal.workspace import Workspace, nested
 
 
 def base_recipe(experts: Experts, recipe: Recipe) -> Recipe:

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from unequal.files import json_or_none, read_json
 from unequal.race.bracket import SLOTS, measured, plan_of, rungs, training_name
 from unequal.race.claim import Claim, Slope, pays_from, worth
 from unequal.race.experts import base_recipe, plan_of_experts
@@ -26,6 +25,7 @@ from unequal.race.plan import (
 from unequal.race.standing import Candidate, Results, Scatter, best_of_arms, means, shrunk_effect
 from unequal.race.training import recipe_at
 from unequal.report.formatting import label
+from unequal.runtime.files import json_or_none, read_json
 from unequal.settings.race import Race, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
 from unequal.statistics.verdicts import BETTER, SAME, WORSE

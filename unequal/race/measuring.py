@@ -11,10 +11,10 @@ from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring
 from unequal.race.plan import CONFIRM, FURTHER
 from unequal.randomness import torch_seed
+from unequal.runtime.workspace import Workspace
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import StageSettings, key
-from unequal.workspace import Workspace
 
 #: Scores that are shown next to FID.
 SHOWN = ("kid", "precision", "recall", "fid_half")

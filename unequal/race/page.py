@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from unequal.data.prepared import PreparedData
-from unequal.files import json_or_none, read_json, write_bytes
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.race.bracket import measured
@@ -21,6 +20,7 @@ from unequal.report.formatting import duration, percent, today, with_prefix
 from unequal.report.page import Report, Table, publish
 from unequal.report.results import data_condition
 from unequal.report.statements import Section, Statement
+from unequal.runtime.files import json_or_none, read_json, write_bytes
 from unequal.settings.schedule import Schedule
 from unequal.statistics.verdicts import UNDECIDED
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from unequal.errors import Diverged
-from unequal.files import read_json, write_json
 from unequal.race.bracket import measured
 from unequal.race.plan import Rung
 from unequal.race.standing import Candidate, Results
+from unequal.runtime.files import read_json, write_json
 
 #: File that replaces the model of a collapsed training and gives the reason.
 COLLAPSED = "collapsed.json"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from unequal.comparison.run import LAID, lay, make_project, run_engine
 from unequal.errors import UserError
-from unequal.files import json_or_none, write_bytes
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.recording import is_changed, record_finished, stages_of
@@ -15,6 +14,7 @@ from unequal.race.bracket import BRACKET, GRAPH, bracket, bracket_text, rungs, s
 from unequal.race.params import RaceParams
 from unequal.race.plan import Rung
 from unequal.race.results import read_done
+from unequal.runtime.files import json_or_none, write_bytes
 from unequal.settings.params import Raced
 from unequal.settings.race import Race
 from unequal.settings.strict import PARAMS, read_yaml

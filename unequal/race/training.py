@@ -8,12 +8,12 @@ from unequal.comparison.training import NetworkSettings, with_batches
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
 from unequal.randomness import torch_seed
+from unequal.runtime.workspace import Workspace
 from unequal.settings.race import Arm, draws_from_slots, with_slots
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import key
 from unequal.timesteps.partition import Partition
 from unequal.training.train import Outcome, TrainingJob, train_fresh
-from unequal.workspace import Workspace
 
 
 class ArmSettings(NetworkSettings):

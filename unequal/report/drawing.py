@@ -17,8 +17,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.files import write_bytes
 from unequal.measures.loss_profile import LossProfile
+from unequal.runtime.files import write_bytes
 from unequal.timesteps.partition import Partition, TimestepRange
 
 DPI = 160

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.timestep_files import read_sampler
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import read_json
 from unequal.report.drawing import SOFT
+from unequal.runtime.files import read_json
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from unequal.files import content_hash, files_below, write_json
 from unequal.report.include import included
+from unequal.runtime.files import content_hash, files_below, write_json
 from unequal.settings.strict import read_yaml
 
 RESULTS, EXAMPLE, PAGE, LOCK = Path("results"), Path("docs/example"), Path("docs/example.md"), Path("dvc.lock")

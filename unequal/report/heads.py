@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
-from unequal.files import read_npz
 from unequal.measures.loss_profile import win_shares
 from unequal.report.drawing import colour, log_timesteps
+from unequal.runtime.files import read_npz
 
 #: Head → its prediction in text.
 SYMBOLS = {"sample": "x0", "v_prediction": "v", "epsilon": "ε"}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from jinja2 import DictLoader, Environment
 from matplotlib.figure import Figure
 
-from unequal.files import write_bytes, write_csv
 from unequal.report.drawing import save
 from unequal.report.statements import Section, findings_document
-from unequal.workspace import Workspace
+from unequal.runtime.files import write_bytes, write_csv
+from unequal.runtime.workspace import Workspace
 
 PAGE, BLOCKS = "page.html.j2", "blocks.html.j2"
 

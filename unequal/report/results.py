@@ -26,11 +26,11 @@ from unequal.data.grids import read_png, untiled
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import require
 from unequal.measures.loss_profile import Errors, relative_change
 from unequal.report.formatting import with_prefix
 from unequal.report.heads import HeadWins, read_wins
 from unequal.report.memorizing import spread
+from unequal.runtime.files import require
 from unequal.timesteps.partition import Partition
 
 #: Prefix of the names of sets of experts; the base trained further for as many images; the model of three heads.

@@ -20,8 +20,8 @@ from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
 from unequal.randomness import Stream, noise_of
+from unequal.runtime.devices import is_compiled
 from unequal.timesteps.partition import members_of
-from unequal.workspace import is_compiled
 
 
 @dataclass(frozen=True)

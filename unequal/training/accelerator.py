@@ -18,12 +18,12 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs
 from torch import nn
 
-from unequal import processes
-from unequal.environment import drop_variables
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost, training_flops
+from unequal.runtime import processes
+from unequal.runtime.devices import chosen_precision, is_compiled
+from unequal.runtime.environment import drop_variables
 from unequal.settings.training import Runtime, Training
-from unequal.workspace import chosen_precision, is_compiled
 
 #: Most steps, and about the most seconds, between two exchanges. A cluster may kill 30 s after it has asked to stop,
 #: and the state has to be saved by then.

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.files import sync
 from unequal.models.folder import STATE
-from unequal.saved import Saved, read_saved, saved_or_none, write_saved
+from unequal.runtime.files import sync
+from unequal.runtime.tensor_files import Saved, read_saved, saved_or_none, write_saved
 
 
 def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.environment import Stopped
 from unequal.errors import Diverged, UserError
-from unequal.files import write_bytes
-from unequal.processes import describe_stop, stop_deferred
-from unequal.progress import progress
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.saved import Saved, digest_of
+from unequal.runtime.devices import memory_format
+from unequal.runtime.environment import Stopped
+from unequal.runtime.files import write_bytes
+from unequal.runtime.processes import describe_stop, stop_deferred
+from unequal.runtime.progress import progress
+from unequal.runtime.tensor_files import Saved, digest_of
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
@@ -55,7 +56,6 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
-from unequal.workspace import memory_format
 
 if TYPE_CHECKING:
     from tqdm import tqdm

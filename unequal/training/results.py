@@ -11,14 +11,15 @@ from safetensors.torch import save_file
 from torch import nn
 
 from unequal.data.grids import png_of
-from unequal.files import write_bytes, write_csv, write_npz
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, save_model
+from unequal.runtime.devices import chosen_precision, is_compiled
+from unequal.runtime.files import write_bytes, write_csv, write_npz
+from unequal.runtime.workspace import Workspace
 from unequal.timesteps.partition import stride_of
 from unequal.training.checkpoint import Snapshot
 from unequal.training.loop import Trained
 from unequal.training.train import Outcome, loss_kind
-from unequal.workspace import Workspace, chosen_precision, is_compiled
 
 
 def write_results(workspace: Workspace, outcome: Outcome) -> None:

@@ -20,6 +20,8 @@ from unequal.models.class_names import class_numbers, read_class_names
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec, Space
 from unequal.randomness import torch_seed
+from unequal.runtime.devices import chosen_precision
+from unequal.runtime.workspace import Workspace
 from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -32,7 +34,6 @@ from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
-from unequal.workspace import Workspace, chosen_precision
 
 if TYPE_CHECKING:
     from unequal.training.gradient_surgery import Surgery

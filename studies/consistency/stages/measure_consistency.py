@@ -28,11 +28,11 @@ from studies.consistency.params import Comparison, replica
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
-from unequal.files import write_json, write_npz
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, noise_of
+from unequal.runtime.files import write_json, write_npz
 from unequal.settings.evaluation import Sampling
 from unequal.settings.network import UNet2D
 from unequal.settings.strict import StageSettings, key

@@ -17,13 +17,13 @@ from scipy.stats import t as student_t
 from studies.consistency.comparison import OPTIMUM, TRAINED, UNTRAINED, Row, means
 from studies.consistency.params import replica
 from unequal.comparison.tables import rows_table
-from unequal.files import read_json, read_npz
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, SOFT, log_timesteps, picture_grid
 from unequal.report.formatting import mean_and_sd, today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.statements import Difference
+from unequal.runtime.files import read_json, read_npz
 from unequal.settings.strict import StageSettings, key
 
 #: Content of artifacts/consistency/table.json.

@@ -16,8 +16,8 @@ from stage_project import write_params
 from studies.consistency.comparison import untrained
 from studies.consistency.stages import measure_consistency, report_consistency, train_replica
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json, read_npz
 from unequal.models.folder import load_model
+from unequal.runtime.files import read_json, read_npz
 
 WIDTHS, SEEDS = ["8-16", "12-16", "dit-16-1"], [0, 3]
 

@@ -19,8 +19,8 @@ from studies.contribution.measure_ranges import Ranges, Settings, changed_sample
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.models.folder import ModelRecord, save_model
+from unequal.runtime.files import write_json
 
 SCHEDULE = NoiseSchedule.named("cosine", 20)
 SHAPE = (2, 3, 4, 4)

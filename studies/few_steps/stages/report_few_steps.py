@@ -17,12 +17,12 @@ from unequal.comparison.judgement import Family, family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import answer, confirmation_table, family_table
-from unequal.files import read_json
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, RED, SOFT, log_scale
 from unequal.report.formatting import label, mean_and_sd, today
 from unequal.report.page import Drawing, Report, Table, publish
+from unequal.runtime.files import read_json
 from unequal.settings.strict import StageSettings
 from unequal.statistics.verdicts import Verdict
 

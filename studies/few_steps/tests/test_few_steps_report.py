@@ -13,7 +13,7 @@ from stage_project import write_params
 from studies.few_steps.stages import report_few_steps
 from studies.few_steps.stages.report_few_steps import Scores
 from unequal.comparison.settings import Comparison
-from unequal.files import read_json, write_json
+from unequal.runtime.files import read_json, write_json
 from unequal.settings.strict import read_yaml, validate
 from unequal.statistics.verdicts import BETTER, SAME, WORSE
 

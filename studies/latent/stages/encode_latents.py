@@ -5,9 +5,9 @@ from unequal.latents.autoencoder import identity, latent_shape, load_autoencoder
 from unequal.latents.encoding import makers_of, write_latents
 from unequal.models.denoiser import Precision
 from unequal.pipeline.stage import Run, stage
-from unequal.progress import progress
+from unequal.runtime.chunks import Chunks, counted
+from unequal.runtime.progress import progress
 from unequal.settings.strict import StageSettings, key
-from unequal.workspace import Chunks, counted
 
 
 class Settings(StageSettings):

@@ -11,7 +11,6 @@ from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figur
 from unequal.artifacts.profiles import read_curve, read_floor, read_profile
 from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
@@ -33,6 +32,7 @@ from unequal.report.pipeline_tables import (
 )
 from unequal.report.results import Variant, data_condition, read_images, scoring_conditions, seed_fids, steps_of_experts
 from unequal.report.statements import Section, Statement
+from unequal.runtime.files import read_json
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 

@@ -35,9 +35,9 @@ from studies.latent.stages import (
     train_autoencoder,
 )
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json, read_npz
 from unequal.latents.autoencoder import identity
 from unequal.models.folder import load_record
+from unequal.runtime.files import read_json, read_npz
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from harness.projects import commit, run, tiny_copy
 
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

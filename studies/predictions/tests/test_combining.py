@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from studies.predictions.measure_heads import won
-from unequal.files import write_npz
+from unequal.runtime.files import write_npz
 
 
 def test_wins_are_shares_of_what_came(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from unequal.comparison.settings import Arms, Pilot, choice
 from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import write_json
 from unequal.settings.strict import StageSettings, key
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from unequal.comparison.confirmation import CONTROL, FIRST, First, trained_again
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.comparison.training import NetworkSettings
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import read_json
 from unequal.settings.strict import validate
 
 

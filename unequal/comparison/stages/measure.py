@@ -3,9 +3,9 @@
 import numpy as np
 
 from unequal.comparison.measuring import Measuring, MeasuringSettings, along
-from unequal.files import read_json
 from unequal.models.folder import RECORD, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
+from unequal.runtime.files import read_json
 
 #: Costs that a training's figures record and its models do not.
 OWN_COSTS = ("search_flops", "measuring_flops", "pruning_seconds", "training_seconds")

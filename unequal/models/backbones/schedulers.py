@@ -11,8 +11,8 @@ from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
 from unequal.errors import UserError
-from unequal.files import read_json
 from unequal.models.spec import ModelSpec
+from unequal.runtime.files import read_json
 from unequal.settings.network import Network
 from unequal.settings.schedule import FlowSchedule
 from unequal.settings.values import located

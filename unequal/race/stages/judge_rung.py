@@ -4,12 +4,12 @@ import math
 from pathlib import Path
 
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.bracket import START, label, note, rungs
 from unequal.race.judging import standing_document
 from unequal.race.results import read_done, results_of
 from unequal.race.standing import means
+from unequal.runtime.files import read_json, write_json
 from unequal.settings.race import Race
 from unequal.settings.strict import StageSettings
 

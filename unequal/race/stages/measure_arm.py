@@ -6,11 +6,11 @@ import numpy as np
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.bracket import SAMPLING
 from unequal.race.measuring import Scorer, ScoreSettings
 from unequal.race.results import COLLAPSED
+from unequal.runtime.files import read_json
 
 
 @stage(ScoreSettings, shared=True)

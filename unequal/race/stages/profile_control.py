@@ -4,17 +4,17 @@ import time
 from typing import Any
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.files import read_json
 from unequal.measures.loss_profile import LossProfile
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.race.bracket import SLOTS
 from unequal.race.results import COLLAPSED
+from unequal.runtime.chunks import Chunks
+from unequal.runtime.files import read_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.race import MeasuredSlots
 from unequal.settings.strict import StageSettings, key
 from unequal.timesteps.partition import equal_sums
-from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):

@@ -1,11 +1,11 @@
 """Write the page of a race, its findings, and the recipe to paste."""
 
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.findings import Standing, chosen_sampling, measured_slots, seconds_of
 from unequal.race.page import write_page
 from unequal.race.results import read_done
+from unequal.runtime.files import read_json
 from unequal.settings.race import Race
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings

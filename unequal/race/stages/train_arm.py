@@ -6,10 +6,10 @@ A collapse is an outcome, not an error.
 from unequal.comparison.training import costs_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import Diverged
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.race.results import write_collapse
 from unequal.race.training import ArmSettings, recipe_at, train_arm, with_measured_slots
+from unequal.runtime.files import read_json
 from unequal.training.results import write_models
 
 

@@ -1,7 +1,7 @@
 """Saved states of work that is resumed: each has a digest, by which a file that was altered since is detected.
 
 Tensors and facts are a safetensors file, with facts and digest in its metadata, written whole. A state that cannot be
-read as it was written counts as damaged, and its work is done again. Facts alone are JSON: `unequal.files.write_facts`.
+read as it was written counts as damaged, and its work is done again. Facts alone are JSON: `files.write_facts`.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor, uint8
 
 from unequal.errors import UserError, needs
-from unequal.files import DIGEST, FACTS, settle, sync
+from unequal.runtime.files import DIGEST, FACTS, settle, sync
 
 needs(__name__, "pipeline", "safetensors")
 from safetensors import SafetensorError, safe_open  # noqa: E402

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SPEAKS = """
-from unequal.environment import prepare_streams
+from unequal.runtime.environment import prepare_streams
 prepare_streams()
 import sys, time
 from pathlib import Path

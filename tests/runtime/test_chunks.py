@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.processes import FOLDER
-from unequal.workspace import CHUNKS, Chunks, Maker, computed_on, ranges
+from unequal.runtime.chunks import CHUNKS, Chunks, Maker, ranges
+from unequal.runtime.devices import computed_on
+from unequal.runtime.processes import FOLDER
 
 
 def refuse() -> np.ndarray:

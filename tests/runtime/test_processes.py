@@ -9,7 +9,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from unequal.processes import stop_deferred, threads
+from unequal.runtime.processes import stop_deferred, threads
 
 
 class Ended(Exception):

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from unequal import processes, progress
 from unequal.pipeline.engines import StopFilter, interrupt_once
 from unequal.pipeline.program import errors_reported
+from unequal.runtime import processes, progress
 
 
 def test_lines_say_steps_images_loss_speed_and_time_left(capsys, monkeypatch):

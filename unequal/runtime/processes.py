@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from unequal.environment import signals_to_stop
+from unequal.runtime.environment import signals_to_stop
 
 #: Environment variable that names the common folder.
 FOLDER = "UNEQUAL_PROCESSES_FOLDER"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unequal.errors import needs
-from unequal.processes import rank
+from unequal.runtime.processes import rank
 
 needs(__name__, "pipeline", "tqdm")
 from tqdm import tqdm  # noqa: E402

@@ -14,9 +14,9 @@ import torch
 from one_line import refusal
 from safetensors.torch import save_file
 
-from unequal import files
 from unequal.errors import UserError
-from unequal.files import (
+from unequal.runtime import files
+from unequal.runtime.files import (
     appearing,
     content_hash,
     file_mode,
@@ -31,7 +31,7 @@ from unequal.files import (
     write_json,
     write_npz,
 )
-from unequal.saved import Saved, write_saved
+from unequal.runtime.tensor_files import Saved, write_saved
 
 FACTS = {"n": 3, "shape": [1, 8, 8], "name": "zweiunddreißig", "path": None}
 
