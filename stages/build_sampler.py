@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from unequal.artifacts.profiles import read_losses
-from unequal.artifacts.timestep_files import read_slots, write_sampler
+from unequal.evaluation.profiles import read_losses
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
+from unequal.training.timestep_files import read_slots, write_sampler
 
 
 class Settings(StageSettings):

@@ -1,8 +1,8 @@
 """Sample a model or a set of experts and score the images by FID, KID, precision and recall."""
 
-from unequal.artifacts.profiles import read_losses
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.evaluation.profiles import read_losses
 from unequal.evaluation.variant import Scoring, write_scores
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble

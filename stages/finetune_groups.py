@@ -6,7 +6,6 @@ that `prune` has pruned for that group. They differ in nothing else.
 
 from typing import Literal
 
-from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
 from unequal.experts.plan import train_expert
 from unequal.pipeline.stage import Run, stage
@@ -14,6 +13,7 @@ from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.training.results import write_results
+from unequal.training.timestep_files import read_groups
 from unequal.training.train import TrainingJob
 
 

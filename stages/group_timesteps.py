@@ -1,12 +1,13 @@
 """Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
-from unequal.artifacts.timestep_files import NumberedGroup, excess_of
+from unequal.evaluation.profiles import excess_of
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.files import write_json
 from unequal.settings.groups import Groups
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
+from unequal.training.timestep_files import NumberedGroup
 
 
 class Settings(StageSettings):

@@ -1,8 +1,8 @@
 """Measure the errors of a model or a set of experts at every timestep, on training and held-out images."""
 
-from unequal.artifacts.profiles import write_profile
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.evaluation.profiles import write_profile
 from unequal.measures.loss_profile import SPACES, Errors, LossProfile, as_metrics, endpoints, space_factor
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage

@@ -1,11 +1,11 @@
 """Prune the base to the FLOPs limit of one group of timesteps."""
 
-from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.pruning.prune import PruningJob, produce
 from unequal.settings.pruning import Pruning
 from unequal.settings.strict import StageSettings, key
+from unequal.training.timestep_files import read_groups
 
 
 class Settings(StageSettings):

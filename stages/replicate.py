@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from unequal.artifacts.figures import outcomes
 from unequal.errors import UserError
 from unequal.pipeline.engines import snakemake_inside
 from unequal.pipeline.replicas import prepare_replica
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.workdirs import checkout
+from unequal.report.figures import outcomes
 from unequal.runtime.files import write_json
 from unequal.settings.strict import StageSettings
 from unequal.settings.values import Replicas, Seed

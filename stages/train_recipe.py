@@ -1,6 +1,5 @@
 """Train the base further by another recipe, at equal compute."""
 
-from unequal.artifacts.timestep_files import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
@@ -9,6 +8,7 @@ from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.training.initialisation import Start
 from unequal.training.results import write_results
+from unequal.training.timestep_files import read_sampler
 from unequal.training.train import TrainingJob, train_further
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from harness.projects import commit, run, tiny_copy
 
-from unequal.artifacts.profiles import read_floor, read_losses
+from unequal.evaluation.profiles import read_floor, read_losses
 from unequal.runtime.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from unequal.artifacts.figures import Replicas
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors, endpoints
 from unequal.report.comparisons import (
@@ -18,6 +17,7 @@ from unequal.report.comparisons import (
     loss_differences,
     pairings,
 )
+from unequal.report.figures import Replicas
 from unequal.report.results import Variant
 from unequal.report.statements import Difference
 from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE

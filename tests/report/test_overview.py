@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.artifacts.figures import Replicas
 from unequal.pipeline.engines import print_recommendation, print_summary
 from unequal.pipeline.trials import is_trial, place_below
+from unequal.report.figures import Replicas
 from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
 from unequal.report.overview import Recommendation, pareto_front, recommend
 from unequal.report.results import RunResults, Variant, data_condition

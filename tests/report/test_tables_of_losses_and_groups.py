@@ -6,7 +6,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from unequal.artifacts.timestep_files import GroupTable, NumberedGroup
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.formatting import with_prefix
 from unequal.report.pipeline_pictures import groups_and_limits
@@ -18,6 +17,7 @@ from unequal.report.pipeline_tables import (
     searches_table,
 )
 from unequal.report.pipeline_tables import SEARCH_COLUMNS as COLUMNS
+from unequal.training.timestep_files import GroupTable, NumberedGroup
 
 GROUPS = GroupTable(
     timesteps=60,

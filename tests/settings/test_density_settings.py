@@ -9,7 +9,6 @@ import torch
 from pydantic import TypeAdapter
 from specs import spec_of
 
-from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import Flow
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Recipe
@@ -19,6 +18,7 @@ from unequal.timesteps.densities import DENSITIES, masses, mode
 from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr
 from unequal.training.objectives import SingleHead
+from unequal.training.timestep_files import read_sampler, write_sampler
 from unequal.training.train import single_head
 
 T = 50

@@ -15,8 +15,8 @@ from small_inputs import RECIPE
 from specs import class_labels
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
-from unequal.artifacts.profiles import read_errors
 from unequal.cli.export import export
+from unequal.evaluation.profiles import read_errors
 from unequal.models.folder import load_model, load_record
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.sources import write_sources

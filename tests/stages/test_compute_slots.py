@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages import compute_slots, group_timesteps
-from unequal.artifacts.timestep_files import read_groups
 from unequal.runtime.files import read_json, write_npz
+from unequal.training.timestep_files import read_groups
 
 T = 40
 pytestmark = pytest.mark.usefixtures("project")

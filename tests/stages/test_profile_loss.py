@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages.profile_loss import main
-from unequal.artifacts.profiles import read_errors
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.evaluation.profiles import read_errors
 from unequal.measures.loss_profile import endpoints
 from unequal.models.folder import save_model
 

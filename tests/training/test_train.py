@@ -15,7 +15,6 @@ from specs import class_labels, recipe_of, spec_of
 from tensors import equal
 from torch import nn
 
-from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.cli.averages import average
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -39,6 +38,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.results import trained_record, write_model, write_results
+from unequal.training.timestep_files import NumberedGroup
 from unequal.training.train import batches_of, single_head, take_over, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)

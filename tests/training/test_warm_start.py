@@ -13,7 +13,6 @@ from one_line import refusal
 from specs import recipe_of
 from tensors import equal
 
-from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.experts.plan import train_expert
@@ -27,6 +26,7 @@ from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Trainer
 from unequal.training.objectives import SingleHead
 from unequal.training.results import write_results
+from unequal.training.timestep_files import NumberedGroup
 
 CPU = torch.device("cpu")
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from unequal.artifacts.figures import computation
 from unequal.cli.loading import FIGURES, loading_code
 from unequal.errors import UserError
 from unequal.models.folder import ModelRecord
+from unequal.report.figures import computation
 from unequal.report.formatting import with_prefix
 from unequal.report.results import sampling_condition
 from unequal.runtime.files import read_json

@@ -5,9 +5,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from unequal.artifacts.profiles import read_losses
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
+from unequal.evaluation.profiles import read_losses
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec
 from unequal.runtime.files import read_json

@@ -7,7 +7,6 @@ import numpy as np
 from pydantic import Field
 from safetensors.torch import load_file
 
-from unequal.artifacts.timestep_files import read_groups, read_slots
 from unequal.cli.architecture import Sections
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -19,6 +18,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.training.objectives import objective_for
+from unequal.training.timestep_files import read_groups, read_slots
 
 
 class Recipes(Sections):

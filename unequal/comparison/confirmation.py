@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.measuring import Measuring
 from unequal.comparison.params import ComparisonParams
 from unequal.comparison.results import ComparisonResults, TrainingFigures
@@ -19,6 +18,7 @@ from unequal.comparison.training import (
     train_plan,
 )
 from unequal.experts.plan import ExpertsJob
+from unequal.report.figures import Figures, read_figures
 from unequal.runtime.workspace import nested
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe

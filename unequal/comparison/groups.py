@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from pydantic import NonNegativeInt, PositiveInt
 
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.results import ComparisonResults, file_of
 from unequal.errors import UserError
+from unequal.report.figures import Figures, read_figures
 from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.pilot import Arms, Trainings
 from unequal.comparison.results import file_of
 from unequal.comparison.settings import Pilot
 from unequal.comparison.tables import NAMES
+from unequal.report.figures import Figures, read_figures
 from unequal.report.formatting import label, percent
 from unequal.report.page import Table
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
-from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.comparison.confirmation import confirmed, read_pairs
 from unequal.comparison.figures import along_trainings, drawings, quality_against_cost, samples
 from unequal.comparison.groups import compare_groups, group_rows, group_table
@@ -32,6 +31,7 @@ from unequal.comparison.tables import (
 )
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
+from unequal.report.figures import ReferenceFigures, read_figures
 from unequal.report.formatting import duration, today
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.runtime.files import read_json, write_csv

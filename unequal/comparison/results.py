@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.settings import Comparison
 from unequal.comparison.speed import with_all_images
 from unequal.errors import UserError
+from unequal.report.figures import Figures, read_figures
 
 
 class Point(Figures):

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
@@ -35,6 +34,7 @@ from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
+from unequal.training.timestep_files import NumberedGroup
 from unequal.training.train import Outcome, TrainingJob, train_further
 
 #: Models in a group's folder after pruning, and after training.

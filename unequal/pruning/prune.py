@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import nn
 
-from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.pruning.anatomy import Anatomy
@@ -18,6 +17,7 @@ from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.runtime.workspace import Workspace
 from unequal.settings.pruning import Proxy, Pruning
+from unequal.training.timestep_files import NumberedGroup
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from unequal.artifacts.figures import Replicas
 from unequal.measures.loss_profile import Endpoint, Errors
+from unequal.report.figures import Replicas
 from unequal.report.formatting import label
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Statement

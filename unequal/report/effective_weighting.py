@@ -16,7 +16,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from unequal.artifacts.timestep_files import read_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import SOFT
 from unequal.runtime.files import read_json
@@ -24,6 +23,7 @@ from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.weights import epsilon_error_factor
+from unequal.training.timestep_files import read_sampler
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 #: Reasons why a weight is not known.

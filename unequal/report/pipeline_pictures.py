@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
-from unequal.artifacts.profiles import TrainingCurve
-from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import relative_change
 from unequal.report.drawing import (
@@ -31,10 +29,12 @@ from unequal.report.drawing import (
     prefixed,
     slot_bands,
 )
+from unequal.report.figures import TrainingCurve
 from unequal.report.formatting import label
 from unequal.report.results import Change
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
 from unequal.timesteps.partition import Partition
+from unequal.training.timestep_files import GroupTable
 
 #: Lower limit of the picture of samplers, as a share of the uniform probability.
 RAREST = 1e-3

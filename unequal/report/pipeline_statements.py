@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unequal.artifacts.profiles import TrainingCurve
 from unequal.measures.loss_profile import LossProfile
+from unequal.report.figures import TrainingCurve
 from unequal.report.formatting import plus_minus, signed
 from unequal.report.results import Change
 from unequal.report.statements import Statement

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import (
     SPACES,
@@ -20,6 +19,7 @@ from unequal.report.page import Table
 from unequal.report.pipeline_pictures import Losses
 from unequal.report.results import EXPERTS, JOINT, Change, RunResults, Variant
 from unequal.timesteps.groups import mean_limit
+from unequal.training.timestep_files import GroupTable
 
 SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 #: Scores in the columns after the name.

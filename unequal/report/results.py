@@ -7,7 +7,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from unequal.artifacts.figures import (
+from unequal.data.grids import read_png, untiled
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.evaluation.profiles import read_errors, read_floor, read_profile
+from unequal.measures.loss_profile import Errors, relative_change
+from unequal.report.figures import (
     ComputationFigures,
     PruningFigures,
     ReferenceFigures,
@@ -16,22 +22,18 @@ from unequal.artifacts.figures import (
     SearchFigures,
     SeedFigures,
     SeenFigures,
+    TrainingCurve,
     computation,
+    read_curve,
     read_figures,
     read_replicas,
 )
-from unequal.artifacts.profiles import TrainingCurve, read_curve, read_errors, read_floor, read_profile
-from unequal.artifacts.timestep_files import GroupTable, read_groups, read_sampler, read_slots
-from unequal.data.grids import read_png, untiled
-from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
-from unequal.measures.loss_profile import Errors, relative_change
 from unequal.report.formatting import with_prefix
 from unequal.report.heads import HeadWins, read_wins
 from unequal.report.memorizing import spread
 from unequal.runtime.files import require
 from unequal.timesteps.partition import Partition
+from unequal.training.timestep_files import GroupTable, read_groups, read_sampler, read_slots
 
 #: Prefix of the names of sets of experts; the base trained further for as many images; the model of three heads.
 EXPERTS, JOINT, MIXED = "experts_", "longer", "mixed"

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figures
-from unequal.artifacts.profiles import read_curve, read_floor, read_profile
-from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
+from unequal.evaluation.profiles import read_floor, read_profile
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.captions import CAPTIONS
 from unequal.report.comparisons import Comparison, fid_differences, in_order, pairings
 from unequal.report.drawing import picture_grid
+from unequal.report.figures import ReferenceFigures, ScoreFigures, read_curve, read_figures
 from unequal.report.formatting import label, today, with_prefix
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.pipeline_page import heading_and_lead
@@ -35,6 +34,7 @@ from unequal.report.statements import Section, Statement
 from unequal.runtime.files import read_json
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
+from unequal.training.timestep_files import read_groups
 
 TITLE = "Diffusion in latents: timesteps are unequal there too"
 SAMPLES_CAPTION = (

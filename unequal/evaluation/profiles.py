@@ -1,19 +1,17 @@
-"""Loss profiles, their floor and training curves as files between stages: readers refuse bad ones.
+"""Loss profiles and their floor as files between stages: readers refuse bad ones.
 
 A model's profile has four tables: errors of ε of `train` and `holdout` draws, and those of x0 of the same draws, with
 `_x0` behind their names.
 """
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.measures.loss_profile import Errors, checked
-from unequal.runtime.files import read_npz, require, write_npz
+from unequal.measures.loss_profile import Errors, checked, excess_loss
+from unequal.runtime.files import read_npz, write_npz
 
 #: Behind the name of a split: its errors of x0.
 X0 = "_x0"
@@ -53,6 +51,17 @@ def read_floor(path: Path) -> np.ndarray:
     return floor if floor.ndim == 2 and not floor.shape[1] else sound(floor, path)
 
 
+def excess_of(profile: Path, floor: Path) -> np.ndarray:
+    """Subtract the optimal-denoiser loss from a model's loss on training images, [T], for groups of equal excess loss.
+
+    Raises UserError where a file is missing or damaged, or the optimal-denoiser loss has not been computed.
+    """
+    lowest = read_floor(floor)
+    if not lowest.size:
+        raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
+    return excess_loss(read_losses(profile), lowest)
+
+
 def sound(losses: np.ndarray, path: Path) -> np.ndarray:
     """Return the losses of a file. Raises UserError where they are unfit."""
     try:
@@ -60,40 +69,3 @@ def sound(losses: np.ndarray, path: Path) -> np.ndarray:
     except UserError as error:
         raise UserError(f"{path}: {error}; make it again") from None
     return losses
-
-
-#: Columns of results/training/<model>.csv that make a curve.
-CURVE_COLUMNS = ("images_seen", "loss", "images_per_second")
-
-
-class TrainingCurve(NamedTuple):
-    """Images seen at each line of a training's log, rising, the loss there, and images a second since the line before.
-
-    All are [n]; n may be 0.
-    """
-
-    images: np.ndarray
-    losses: np.ndarray
-    speeds: np.ndarray
-
-    @property
-    def seconds(self) -> float:
-        """Time that the logged images took; pauses between a stop and the same command do not count."""
-        return float((np.diff(self.images, prepend=0) / self.speeds).sum())
-
-
-def read_curve(path: Path) -> TrainingCurve:
-    """Read the curve of results/training/<model>.csv. Raises UserError where it is missing or no such table."""
-    try:
-        with require(path).open(encoding="utf-8", newline="") as file:
-            table = csv.DictReader(file)
-            if not {"images_seen", "loss"} <= set(table.fieldnames or ()):
-                raise ValueError("its columns lack images_seen or loss")
-            # A training shorter than `training.log_every` leaves one line without a loss.
-            rows = [[float(row[name]) for name in CURVE_COLUMNS] for row in table if row["loss"] != ""]
-    except (ValueError, KeyError, TypeError, csv.Error) as error:
-        raise UserError(f"{path}: no training curve ({error}); make it again") from None
-    curve = np.array(rows).reshape(-1, len(CURVE_COLUMNS)).T
-    if not (np.isfinite(curve).all() and (curve > 0).all() and (np.diff(curve[0]) > 0).all()):
-        raise UserError(f"{path}: no training curve; images seen rise, losses and speeds are finite and above 0")
-    return TrainingCurve(*curve)

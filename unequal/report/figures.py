@@ -1,13 +1,15 @@
 """Figures in `results/` that a report reads; each reader checks the fields that it uses, and ignores the rest."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.errors import UserError
-from unequal.runtime.files import read_json
+from unequal.runtime.files import read_json, require
 from unequal.settings.strict import Strict, validate
 
 
@@ -206,3 +208,40 @@ def read_replicas(path: Path) -> Replicas:
                     "make it again"
                 )
     return Replicas(figures["seeds"], figures["endpoints"])
+
+
+#: Columns of results/training/<model>.csv that make a curve.
+CURVE_COLUMNS = ("images_seen", "loss", "images_per_second")
+
+
+class TrainingCurve(NamedTuple):
+    """Images seen at each line of a training's log, rising, the loss there, and images a second since the line before.
+
+    All are [n]; n may be 0.
+    """
+
+    images: np.ndarray
+    losses: np.ndarray
+    speeds: np.ndarray
+
+    @property
+    def seconds(self) -> float:
+        """Time that the logged images took; pauses between a stop and the same command do not count."""
+        return float((np.diff(self.images, prepend=0) / self.speeds).sum())
+
+
+def read_curve(path: Path) -> TrainingCurve:
+    """Read the curve of results/training/<model>.csv. Raises UserError where it is missing or no such table."""
+    try:
+        with require(path).open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            if not {"images_seen", "loss"} <= set(table.fieldnames or ()):
+                raise ValueError("its columns lack images_seen or loss")
+            # A training shorter than `training.log_every` leaves one line without a loss.
+            rows = [[float(row[name]) for name in CURVE_COLUMNS] for row in table if row["loss"] != ""]
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise UserError(f"{path}: no training curve ({error}); make it again") from None
+    curve = np.array(rows).reshape(-1, len(CURVE_COLUMNS)).T
+    if not (np.isfinite(curve).all() and (curve > 0).all() and (np.diff(curve[0]) > 0).all()):
+        raise UserError(f"{path}: no training curve; images seen rise, losses and speeds are finite and above 0")
+    return TrainingCurve(*curve)

@@ -9,16 +9,16 @@ import small_inputs
 from one_line import refusal
 from pydantic import TypeAdapter
 
-from unequal.artifacts.figures import outcomes, read_replicas
-from unequal.artifacts.profiles import read_curve, read_errors, read_profile, write_profile
-from unequal.artifacts.timestep_files import read_groups, read_sampler, read_slots, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.evaluation.profiles import read_errors, read_profile, write_profile
 from unequal.measures.loss_profile import Errors
+from unequal.report.figures import outcomes, read_curve, read_replicas
 from unequal.runtime.files import read_json, read_npz, write_csv, write_json, write_npz
 from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
+from unequal.training.timestep_files import read_groups, read_sampler, read_slots, write_sampler
 
 TRAIN, HOLDOUT = (Errors(*np.random.default_rng(seed).gamma(2.0, size=(2, 30, 4))) for seed in (0, 1))
 

@@ -6,10 +6,8 @@ from typing import Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.measures.loss_profile import excess_loss
 from unequal.runtime.files import read_json, write_json
 from unequal.settings.sampler_base import BaseMeasurements, SlotRanges, partition_of
 from unequal.settings.samplers import AnySampler
@@ -114,17 +112,6 @@ def read_slots(path: Path, timesteps: int) -> SlotTable:
 def read_groups(path: Path) -> GroupTable:
     """Read groups.json. Raises UserError where it is missing or altered."""
     return validate(GroupTable, read_json(path), path)
-
-
-def excess_of(profile: Path, floor: Path) -> np.ndarray:
-    """Subtract the optimal-denoiser loss from a model's loss on training images, [T], for groups of equal excess loss.
-
-    Raises UserError where a file is missing or damaged, or the optimal-denoiser loss has not been computed.
-    """
-    lowest = read_floor(floor)
-    if not lowest.size:
-        raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
-    return excess_loss(read_losses(profile), lowest)
 
 
 class SamplerFile(Strict):
