@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import network_of, spec_of
 from unequal.diffusion.predictions import add_noise
-from unequal.measures.profiling import Draws, profile
+from unequal.evaluation.profiling import Draws, profile
 from unequal.models.denoiser import Denoiser
 from unequal.settings.params import Params
 

@@ -13,10 +13,10 @@ import torch
 from benchmarks.other_loops import Passes
 from benchmarks.timing import Clock, effort, in_turns, ratio, seconds
 from benchmarks.training import advance, network, our_loop, random_images
-from unequal.loops.timesteps import Timesteps
 from unequal.settings.loss_weights import LearnedClusterUncertainty
 from unequal.settings.params import Params
 from unequal.settings.recipe import Conflicts, Recipe
+from unequal.timesteps.batches import Timesteps
 from unequal.timesteps.learning import LossSecondMomentSampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import CHECKPOINT, Trainer

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.evaluation.profiles import read_losses
-from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from unequal.errors import UserError
+from unequal.evaluation.loss_profile import LossProfile, excess_loss
 from unequal.evaluation.profiles import read_floor, read_losses
-from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.files import rounded, write_csv, write_json
 from unequal.settings.strict import StageSettings, key

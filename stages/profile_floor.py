@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.measures.profiling import Draws, profile_optimal_loss
+from unequal.evaluation.profiling import Draws, profile_optimal_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.chunks import Chunks
 from unequal.runtime.files import write_npz

@@ -2,9 +2,9 @@
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.evaluation.loss_profile import SPACES, Errors, LossProfile, as_metrics, endpoints, space_factor
 from unequal.evaluation.profiles import write_profile
-from unequal.measures.loss_profile import SPACES, Errors, LossProfile, as_metrics, endpoints, space_factor
-from unequal.measures.profiling import Draws, profile
+from unequal.evaluation.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.chunks import Chunks
 from unequal.runtime.files import rounded, write_csv

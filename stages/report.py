@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import say
-from unequal.measures.loss_profile import endpoints
+from unequal.evaluation.loss_profile import endpoints
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below

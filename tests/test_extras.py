@@ -9,10 +9,12 @@ from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
 #: Modules of these packages and files need nothing else, but for a few.
-LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "randomness", "runtime")
-NEED_MORE = (
-    "unequal.measures.profiling",
-    *(f"unequal.runtime.{name}" for name in ("tensor_files", "chunks", "progress")),
+LIGHT = ("diffusion", "timesteps", "suggestions", "errors", "randomness", "runtime")
+NEED_MORE = tuple(f"unequal.runtime.{name}" for name in ("tensor_files", "chunks", "progress"))
+#: Modules of other packages that need nothing else either: public classes for any training loop.
+PUBLIC = (
+    *(f"unequal.evaluation.{name}" for name in ("loss_profile", "validation", "validation_callback")),
+    "unequal.sampling.experts",
 )
 
 
@@ -22,7 +24,8 @@ def modules() -> list[str]:
 
 
 def is_light(name: str) -> bool:
-    return name.split(".")[1:2] in ([], *([one] for one in LIGHT)) and name not in NEED_MORE
+    light = name.split(".")[1:2] in ([], *([package] for package in LIGHT))
+    return name in PUBLIC or (light and name not in NEED_MORE)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,13 @@ def test_whatever_needs_more_says_so_in_one_line(alone):
     lines = {name: text for name, text in said.items() if text}  # a package may hold modules that need nothing
     assert {name: text for name, text in lines.items() if not text.startswith("MissingExtra: unequal.")} == {}
     assert not any("\n" in text for text in lines.values())
-    for name in (*NEED_MORE, "unequal.settings.samplers", "unequal.models.denoiser", "unequal.training.loop"):
+    for name in (
+        *NEED_MORE,
+        "unequal.evaluation.profiling",
+        "unequal.evaluation.fidelity",
+        "unequal.models.denoiser",
+        "unequal.training.loop",
+    ):
         assert said[name].startswith("MissingExtra"), name
         assert "pip install 'unequal[pipeline]" in said[name]
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from unequal.diffusion.solvers import heun as heun
     from unequal.diffusion.spacing import sampling_timesteps as sampling_timesteps
     from unequal.diffusion.spacing import spaced_timesteps as spaced_timesteps
-    from unequal.loops.experts import Experts as Experts
-    from unequal.loops.timesteps import Drawn as Drawn
-    from unequal.loops.timesteps import Timesteps as Timesteps
-    from unequal.loops.validation import ValidationCallback as ValidationCallback
-    from unequal.measures.loss_profile import LossProfile as LossProfile
-    from unequal.measures.loss_profile import relative_change as relative_change
-    from unequal.measures.validation import Points as Points
-    from unequal.measures.validation import Validated as Validated
-    from unequal.measures.validation import Validation as Validation
+    from unequal.evaluation.loss_profile import LossProfile as LossProfile
+    from unequal.evaluation.loss_profile import relative_change as relative_change
+    from unequal.evaluation.validation import Points as Points
+    from unequal.evaluation.validation import Validated as Validated
+    from unequal.evaluation.validation import Validation as Validation
+    from unequal.evaluation.validation_callback import ValidationCallback as ValidationCallback
     from unequal.sampling.ensemble import Ensemble as Ensemble
+    from unequal.sampling.experts import Experts as Experts
+    from unequal.timesteps.batches import Drawn as Drawn
+    from unequal.timesteps.batches import Timesteps as Timesteps
     from unequal.timesteps.boundary import Boundary as Boundary
     from unequal.timesteps.densities import asymmetric as asymmetric
     from unequal.timesteps.densities import beta as beta

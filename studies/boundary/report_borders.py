@@ -12,7 +12,7 @@ from unequal.comparison.tables import rows_table
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
-from unequal.measures.loss_profile import endpoints
+from unequal.evaluation.loss_profile import endpoints
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Sampling
 from unequal.settings.groups import ByTimesteps, Plan, TwoGroups

@@ -14,9 +14,9 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import head_weights
 from unequal.errors import UserError
 from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.evaluation.loss_profile import combined_error, kept_lead
+from unequal.evaluation.profiling import Draws, head_products
 from unequal.evaluation.variant import Scoring
-from unequal.measures.loss_profile import combined_error, kept_lead
-from unequal.measures.profiling import Draws, head_products
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import load_heads
 from unequal.pipeline.stage import Run, stage

@@ -18,7 +18,7 @@ from unequal.diffusion.predictions import to_x0, x0_error_factor
 from unequal.diffusion.schedule import Flow
 from unequal.diffusion.solvers import ddim
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.measures.loss_profile import space_factor
+from unequal.evaluation.loss_profile import space_factor
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.groups import mean_limit, timestep_groups
 

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.evaluation.loss_profile import Errors
 from unequal.evaluation.profiles import read_errors, read_profile, write_profile
-from unequal.measures.loss_profile import Errors
 from unequal.report.figures import outcomes, read_curve, read_replicas
 from unequal.runtime.files import read_json, read_npz, write_csv, write_json, write_npz
 from unequal.settings.sampler_base import BaseMeasurements

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unequal.data.prepared import tensor_of
 from unequal.errors import UserError
-from unequal.measures.profiling import Draws, profile
+from unequal.evaluation.profiling import Draws, profile
 from unequal.models import pruned
 from unequal.models.backbones import backbone as registry
 from unequal.models.backbones.backbone import Backbone, Unexportable, count_cost

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.latents.autoencoder import Autoencoder, identity
+from unequal.models.autoencoder import Autoencoder, identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of, load_pretrained, take_over
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model

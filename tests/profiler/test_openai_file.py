@@ -12,7 +12,7 @@ from profiled import document
 from unequal.cli import main as command
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.profiling import Draws
+from unequal.evaluation.profiling import Draws
 from unequal.profiler.document import Losses
 from unequal.profiler.measure import ProfileConfig, profile
 from unequal.profiler.openai_file import read_flags

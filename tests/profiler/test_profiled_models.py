@@ -14,8 +14,8 @@ from one_line import refusal
 from PIL import Image
 from specs import spec_of
 
-from unequal.measures.profiling import Draws
-from unequal.measures.profiling import profile as own_profile
+from unequal.evaluation.profiling import Draws
+from unequal.evaluation.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
 from unequal.profiler import measure
 from unequal.profiler.document import Losses

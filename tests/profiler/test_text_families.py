@@ -25,7 +25,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from unequal.measures.profiling import Draws, profile_noise
+from unequal.evaluation.profiling import Draws, profile_noise
 from unequal.profiler.families.text_to_image import packed, places, unpacked
 from unequal.profiler.measure import ProfileConfig, profile
 

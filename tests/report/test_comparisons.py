@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import Errors, endpoints
+from unequal.evaluation.loss_profile import Errors, endpoints
 from unequal.report.comparisons import (
     SAME_WITHIN,
     Comparison,

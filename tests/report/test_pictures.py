@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from unequal.errors import UserError
-from unequal.measures.loss_profile import relative_change
+from unequal.evaluation.loss_profile import relative_change
 from unequal.report.drawing import binned, log_bins, log_scale, picture_grid, save
 from unequal.report.forest import ForestRow, forest_plot
 from unequal.report.heads import head_wins, read_wins

@@ -17,8 +17,8 @@ from stage_project import RUNTIME
 import stages.report
 from stages.report import main
 from unequal.data.grids import png_of
+from unequal.evaluation.loss_profile import Errors
 from unequal.evaluation.profiles import write_profile
-from unequal.measures.loss_profile import Errors
 from unequal.runtime.files import content_hash, write_bytes, write_csv, write_json, write_npz
 
 pytestmark = pytest.mark.slow

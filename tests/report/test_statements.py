@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.measures.loss_profile import LossProfile
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.report.figures import TrainingCurve
 from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
 from unequal.report.statements import Difference, Section, Statement, findings_document

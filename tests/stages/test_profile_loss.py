@@ -13,8 +13,8 @@ from stage_project import write_params
 
 from stages.profile_loss import main
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.evaluation.loss_profile import endpoints
 from unequal.evaluation.profiles import read_errors
-from unequal.measures.loss_profile import endpoints
 from unequal.models.folder import save_model
 
 #: The tiny models' schedule.

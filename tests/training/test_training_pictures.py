@@ -11,10 +11,10 @@ from here import Here
 from specs import autoencoder_of, class_labels, low_resolution, recipe_of, spec_of
 
 from unequal.data.grids import read_png, tiled
+from unequal.data.latents import makers_of, write_latents
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.latents.autoencoder import build_autoencoder, identity, load_autoencoder
-from unequal.latents.encoding import makers_of, write_latents
+from unequal.models.autoencoder import build_autoencoder, identity, load_autoencoder
 from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec

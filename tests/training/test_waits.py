@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unequal.loops import timesteps as queue
+from unequal.timesteps import batches as queue
 from unequal.timesteps.partition import Partition
 from unequal.training.gradient_surgery import Surgery, bargained, projected
 from unequal.training.objectives import ClusterUncertainty, OverRunningMean, OverUncertainty, SingleHead

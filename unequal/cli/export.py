@@ -7,7 +7,7 @@ from textwrap import indent
 from unequal.cli.card import write_card
 from unequal.cli.loading import AUTOENCODER, loading_code
 from unequal.errors import UserError, say
-from unequal.latents.autoencoder import identity
+from unequal.models.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord, load_record

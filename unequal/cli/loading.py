@@ -129,7 +129,7 @@ def of_library(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -
     way = [f"{key}={value!r}" for key, other in options.items() if (value := getattr(sampling, key)) != other]
     imports = "import unequal"
     if is_latent(spec):
-        imports += "\nfrom pathlib import Path\n\nfrom unequal.latents.autoencoder import load_autoencoder"
+        imports += "\nfrom pathlib import Path\n\nfrom unequal.models.autoencoder import load_autoencoder"
         lines.append(f'autoencoder = load_autoencoder(Path("{AUTOENCODER}"), model.device, {COUNT})')
         way.append("decode=autoencoder.decode")
     arguments = ", ".join([str(COUNT), "timesteps", *way])

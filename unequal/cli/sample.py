@@ -15,7 +15,7 @@ from unequal.cli.loading import AUTOENCODER, timesteps_of
 from unequal.data.grids import enlarged, png_of, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.latents.autoencoder import load_autoencoder
+from unequal.models.autoencoder import load_autoencoder
 from unequal.models.folder import RECORD
 from unequal.randomness import Stream
 from unequal.runtime.files import appearing

@@ -11,9 +11,9 @@ import numpy as np
 from unequal.comparison.settings import BINS
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, half_of
+from unequal.evaluation.loss_profile import Errors, endpoints
+from unequal.evaluation.profiling import Draws, profile
 from unequal.evaluation.variant import Scoring
-from unequal.measures.loss_profile import Errors, endpoints
-from unequal.measures.profiling import Draws, profile
 from unequal.models.folder import load_record
 from unequal.randomness import torch_seed
 from unequal.report.drawing import log_bins

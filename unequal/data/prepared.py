@@ -101,7 +101,7 @@ class PreparedData:
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Open a folder that `unequal.data.preparation.prepare` or `unequal.latents.encoding.encode` has written.
+        """Open a folder that `unequal.data.preparation.prepare` or `unequal.data.latents.encode` has written.
 
         Raises:
             UserError: a file is missing, cut short, or another one than the facts describe. Values are not compared

@@ -5,6 +5,12 @@ penultimate layer is what FID compares. Figures made with it compare variants on
 FIDs, and every result names its extractor.
 """
 
+# ruff: noqa: E402
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "safetensors", "scipy", "tqdm")
+
 from collections.abc import Callable
 from pathlib import Path
 

@@ -3,6 +3,12 @@
 Weights and features are stored in formats that hold numbers alone.
 """
 
+# ruff: noqa: E402
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "pydantic", "safetensors", "scipy", "torch_fidelity", "tqdm")
+
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,13 +31,13 @@ from unequal.evaluation.dinov2 import dinov2_of
 from unequal.evaluation.distances import Features, frechet_distance, kernel_distance, precision_and_recall
 from unequal.evaluation.inception import QUOTED, downloaded, inception_of
 from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
-from unequal.loops.timesteps import to_host
 from unequal.runtime.devices import computed_on
 from unequal.runtime.files import SHA256, content_hash, read_json, require, settings_hash
 from unequal.runtime.progress import progress
 from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
 from unequal.settings.evaluation import TRAINED_HERE
 from unequal.settings.strict import Strict, validate
+from unequal.timesteps.batches import to_host
 
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Number of sets of reference images whose features are stored.

@@ -6,6 +6,10 @@ the weights that it reads: here these are read without code, and what it reads h
 
 # ruff: noqa: E402
 
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "torch_fidelity")
+
 import io
 from collections.abc import Mapping
 

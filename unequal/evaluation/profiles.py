@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.measures.loss_profile import Errors, checked, excess_loss
+from unequal.evaluation.loss_profile import Errors, checked, excess_loss
 from unequal.runtime.files import read_npz, write_npz
 
 #: Behind the name of a split: its errors of x0.

@@ -1,7 +1,7 @@
 """Errors on held-out images within a group of timesteps, weighted by what they do to samples.
 
-The error is the endpoint `x0_loss_over_log_snr` of `unequal.measures.loss_profile`. A group's part of that mean is the
-sum over its timesteps, so that the parts of all groups add up to the error of all models together.
+The error is the endpoint `x0_loss_over_log_snr` of `unequal.evaluation.loss_profile`. A group's part of that mean is
+the sum over its timesteps, so that the parts of all groups add up to the error of all models together.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.errors import UserError
-from unequal.measures.loss_profile import endpoints
+from unequal.evaluation.loss_profile import endpoints
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
 from unequal.pruning.importance import PIXELS_AT_ONCE

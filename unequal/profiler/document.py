@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, Posit
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule, VariancePreserving
 from unequal.errors import UserError
-from unequal.measures.loss_profile import LossProfile
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.runtime.files import read_json, write_json
 from unequal.settings.strict import Strict, validate
 

@@ -17,7 +17,7 @@ from unequal.diffusion.predictions import add_noise, squared_error, to_epsilon, 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import nearest
 from unequal.errors import UserError, first_line
-from unequal.measures.profiling import Draws, profile_noise
+from unequal.evaluation.profiling import Draws, profile_noise
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.runtime.chunks import Chunks, Maker, ranges

@@ -19,7 +19,7 @@ import torch
 from unequal.code import fingerprint
 from unequal.data.folders import first_names
 from unequal.errors import UserError, plain, say
-from unequal.measures.loss_profile import relative_change
+from unequal.evaluation.loss_profile import relative_change
 from unequal.models.class_names import class_numbers, read_class_names
 from unequal.profiler.document import Losses, OtherModel, SplitName, Timesteps
 from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unequal.errors import UserError
-from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
+from unequal.evaluation.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, SplitName, Timesteps
 from unequal.profiler.measure import ProfileConfig, ProfileResult
 from unequal.report.drawing import INK, RED, SOFT, log_scale

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from unequal.measures.loss_profile import Endpoint, Errors
+from unequal.evaluation.loss_profile import Endpoint, Errors
 from unequal.report.figures import Replicas
 from unequal.report.formatting import label
 from unequal.report.results import Variant
@@ -29,7 +29,7 @@ class Pairing(NamedTuple):
 
 #: Two budgets are equal if the larger exceeds the smaller by at most this share.
 SAME_BUDGET = 0.02
-#: Endpoint on held-out draws (`unequal.measures.loss_profile`) → its name in text.
+#: Endpoint on held-out draws (`unequal.evaluation.loss_profile`) → its name in text.
 HELD_OUT = {
     "loss_over_timesteps": "loss over timesteps",
     "loss_over_log_snr": "loss over log-SNR",
@@ -171,7 +171,7 @@ def loss_differences(
     """Differences of all endpoints of two models, by name; empty if one of them was not profiled.
 
     Args:
-        endpoints: name → endpoint, as in `unequal.measures.loss_profile`.
+        endpoints: name → endpoint, as in `unequal.evaluation.loss_profile`.
         errors: model → errors on held-out draws, the same draws for all.
         method, control: names of models.
     """

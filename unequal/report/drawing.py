@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.measures.loss_profile import LossProfile
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.runtime.files import write_bytes
 from unequal.timesteps.partition import Partition, TimestepRange
 

@@ -91,7 +91,7 @@ class FidFigures(Figures):
 
 
 class EndpointFigures(Figures):
-    """results/metrics/profile_<model>.json: endpoints on held-out draws (`unequal.measures.loss_profile`)."""
+    """results/metrics/profile_<model>.json: endpoints on held-out draws (`unequal.evaluation.loss_profile`)."""
 
     loss_over_timesteps: float
     loss_over_log_snr: float

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
-from unequal.measures.loss_profile import win_shares
+from unequal.evaluation.loss_profile import win_shares
 from unequal.report.drawing import colour, log_timesteps
 from unequal.runtime.files import read_npz
 

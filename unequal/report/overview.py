@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from unequal.measures.loss_profile import endpoints
+from unequal.evaluation.loss_profile import endpoints
 from unequal.report.captions import FIRST_SCREEN
 from unequal.report.comparisons import (
     FURTHER_TRAINING,

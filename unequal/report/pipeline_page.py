@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from unequal.measures.loss_profile import (
+from unequal.evaluation.loss_profile import (
     LossProfile,
     endpoints,
 )

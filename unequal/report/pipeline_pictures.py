@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import relative_change
+from unequal.evaluation.loss_profile import relative_change
 from unequal.report.drawing import (
     GOLD,
     INK,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unequal.measures.loss_profile import LossProfile
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.report.figures import TrainingCurve
 from unequal.report.formatting import plus_minus, signed
 from unequal.report.results import Change

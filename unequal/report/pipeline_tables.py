@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import (
+from unequal.evaluation.loss_profile import (
     SPACES,
     LossProfile,
     excess_profile,

@@ -11,8 +11,8 @@ from unequal.data.grids import read_png, untiled
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.evaluation.loss_profile import Errors, relative_change
 from unequal.evaluation.profiles import read_errors, read_floor, read_profile
-from unequal.measures.loss_profile import Errors, relative_change
 from unequal.report.figures import (
     ComputationFigures,
     PruningFigures,

@@ -10,7 +10,7 @@ from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
-from unequal.measures.loss_profile import SPACES
+from unequal.evaluation.loss_profile import SPACES
 from unequal.suggestions.density import (
     Nearest,
     TwoLevels,

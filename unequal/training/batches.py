@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from unequal.data.prepared import chosen, to_model_range
-from unequal.loops.timesteps import to_device
 from unequal.randomness import Stream, noise_of, numpy_generator, permutation, uniform_of, uniforms_of
 from unequal.settings.condition import Condition, DroppedLabels
+from unequal.timesteps.batches import to_device
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
 #: From this size on images are shuffled in windows. By the data alone, so that no machine changes a result; smaller

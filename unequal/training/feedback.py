@@ -14,8 +14,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unequal.loops.timesteps import LossQueue
 from unequal.randomness import Stream, torch_seed, uniforms_of
+from unequal.timesteps.batches import LossQueue
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.objectives import Objective

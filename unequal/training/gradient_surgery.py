@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.loops.timesteps import to_device
+from unequal.timesteps.batches import to_device
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives import Losses

@@ -11,7 +11,7 @@ from unequal.data.prepared import tensor_of
 from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.measures.profiling import Draws, head_products
+from unequal.evaluation.profiling import Draws, head_products
 from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec

@@ -87,7 +87,7 @@ class Pictures:
         timesteps = spaced_timesteps(STEPS, schedule, "edm")
         decode = None
         if self.autoencoder is not None:
-            from unequal.latents.autoencoder import load_autoencoder  # its imports take seconds
+            from unequal.models.autoencoder import load_autoencoder  # its imports take seconds
 
             decode = load_autoencoder(self.autoencoder, denoiser.device, self.batch_size).decode
         parts = list[Tensor]()

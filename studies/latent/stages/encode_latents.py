@@ -1,8 +1,8 @@
 """Encode the images as latents, which the stages behind this one take for their data."""
 
+from unequal.data.latents import makers_of, write_latents
 from unequal.data.prepared import PreparedData
-from unequal.latents.autoencoder import identity, latent_shape, load_autoencoder
-from unequal.latents.encoding import makers_of, write_latents
+from unequal.models.autoencoder import identity, latent_shape, load_autoencoder
 from unequal.models.denoiser import Precision
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.chunks import Chunks, counted

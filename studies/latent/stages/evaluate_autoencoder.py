@@ -8,7 +8,7 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, score
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.evaluation.variant import SHOWN
-from unequal.latents.autoencoder import load_autoencoder
+from unequal.models.autoencoder import load_autoencoder
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Evaluation
 from unequal.settings.strict import StageSettings, key

@@ -3,7 +3,7 @@
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring, write_scores
-from unequal.latents.autoencoder import check_origin, load_autoencoder
+from unequal.models.autoencoder import check_origin, load_autoencoder
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling

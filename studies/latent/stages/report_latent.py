@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unequal.data.prepared import PreparedData
+from unequal.evaluation.loss_profile import LossProfile
 from unequal.evaluation.profiles import read_floor, read_profile
-from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.report.captions import CAPTIONS

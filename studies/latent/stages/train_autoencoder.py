@@ -2,7 +2,7 @@
 
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.super_resolution import psnr
-from unequal.latents.autoencoder import (
+from unequal.models.autoencoder import (
     Autoencoder,
     Net,
     build_autoencoder,

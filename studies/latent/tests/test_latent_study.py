@@ -35,7 +35,7 @@ from studies.latent.stages import (
     train_autoencoder,
 )
 from unequal.data.prepared import PreparedData
-from unequal.latents.autoencoder import identity
+from unequal.models.autoencoder import identity
 from unequal.models.folder import load_record
 from unequal.runtime.files import read_json, read_npz
 from unequal.settings.network import UNet2D

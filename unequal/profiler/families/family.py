@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from unequal.data.prepared import to_model_range
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
-from unequal.latents.autoencoder import KINDS as AUTOENCODERS
-from unequal.latents.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shape
+from unequal.models.autoencoder import KINDS as AUTOENCODERS
+from unequal.models.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shape
 from unequal.profiler.document import Betas, Shifted
 from unequal.profiler.pipeline_folder import PipelineFolder, errors_in_one_line
 from unequal.profiler.schedules import schedule_of

@@ -4,8 +4,8 @@ import time
 from typing import Any
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.measures.loss_profile import LossProfile
-from unequal.measures.profiling import Draws, profile
+from unequal.evaluation.loss_profile import LossProfile
+from unequal.evaluation.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.race.bracket import SLOTS
 from unequal.race.results import COLLAPSED

@@ -19,7 +19,7 @@ from unequal.data.prepared import to_model_range
 from unequal.diffusion.optimal_denoiser import CORRECTION, optimal_loss, sampled_loss
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import Errors
+from unequal.evaluation.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, noise_of, numpy_generator, on_device
 from unequal.runtime.chunks import UNSTORED, Chunks, Maker, counted, ranges

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from unequal.diffusion.predictions import add_noise, squared_error, target
 from unequal.diffusion.schedule import NoiseSchedule, at
 from unequal.errors import UserError
-from unequal.measures.loss_profile import LossProfile, relative_change
+from unequal.evaluation.loss_profile import LossProfile, relative_change
 from unequal.randomness import Stream, noise_of, numpy_generator
 
 #: Two-sided level, and the probability to find what is looked for, by which images are counted.

@@ -7,7 +7,7 @@ from one_line import refusal
 from torch import Tensor, nn
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.measures.validation import Points, Validated, Validation
+from unequal.evaluation.validation import Points, Validated, Validation
 
 LINEAR = NoiseSchedule.linear(1000)
 GAUSSIAN = torch.randn(4096, 8, generator=torch.Generator().manual_seed(0))

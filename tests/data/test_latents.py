@@ -9,11 +9,11 @@ import torch
 from one_line import refusal
 from specs import autoencoder_of
 
+from unequal.data.latents import makers_of, write_latents
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
-from unequal.latents.encoding import makers_of, write_latents
-from unequal.measures.profiling import Draws, profile_optimal_loss
+from unequal.evaluation.profiling import Draws, profile_optimal_loss
+from unequal.models.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.runtime import processes
 from unequal.runtime.chunks import UNSTORED, Chunks
 from unequal.runtime.files import read_json, write_json

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.loops.validation import ValidationCallback
-from unequal.measures.validation import Points, Validation
+from unequal.evaluation.validation import Points, Validation
+from unequal.evaluation.validation_callback import ValidationCallback
 
 IMAGES = torch.randn(16, 1, 4, 4, generator=torch.Generator().manual_seed(0))
 VALIDATION = Validation(Points.stratified(NoiseSchedule.linear(100), images=16, strata=4), "epsilon")

@@ -12,7 +12,7 @@ import torch
 from one_line import refusal
 from torch import distributed
 
-from unequal.loops.timesteps import DELAY, Timesteps
+from unequal.timesteps.batches import DELAY, Timesteps
 from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Partition

@@ -5,17 +5,26 @@ import shutil
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+from torch import Tensor
 
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.latents.autoencoder import Autoencoder
 from unequal.runtime.chunks import Maker, Makers, ranges
 from unequal.runtime.files import write_json
 
 
-def makers_of(images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]) -> Makers:
+class Encoder(Protocol):
+    """Encodes uint8 images [N, C, H, W] to latents [N, c, h, w], so many at once: `unequal.models.autoencoder`."""
+
+    batch_size: int
+
+    def encode(self, images: Tensor) -> Tensor: ...
+
+
+def makers_of(images: np.ndarray, autoencoder: Encoder, shape: tuple[int, int, int]) -> Makers:
     """The latents of images in parts, which processes share and a stopped computation finds again."""
     return {
         f"{part.start:09d}": Maker((len(part), *shape), partial(latents_of, images, part, autoencoder))
@@ -23,7 +32,7 @@ def makers_of(images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, in
     }
 
 
-def latents_of(images: np.ndarray, part: range, autoencoder: Autoencoder) -> np.ndarray:
+def latents_of(images: np.ndarray, part: range, autoencoder: Encoder) -> np.ndarray:
     """Latents of some images, float32. Raises UserError where one is NaN or infinite."""
     size, found = autoencoder.batch_size, []
     for start in range(part.start, part.stop, size):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from unequal.data.prepared import tensor_of, to_model_range
 from unequal.diffusion.predictions import target
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.profiling import Draws, head_products, profile, profile_optimal_loss
+from unequal.evaluation.profiling import Draws, head_products, profile, profile_optimal_loss
 from unequal.models.denoiser import Denoiser
 from unequal.runtime.chunks import Chunks
 from unequal.sampling.ensemble import Ensemble, Expert

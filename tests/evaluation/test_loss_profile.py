@@ -10,7 +10,7 @@ from scipy import integrate, interpolate, stats
 
 from unequal.diffusion.predictions import target, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.loss_profile import (
+from unequal.evaluation.loss_profile import (
     SPACES,
     Errors,
     Interval,

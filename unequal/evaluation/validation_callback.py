@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.measures.validation import Validated, Validation
+from unequal.evaluation.validation import Validated, Validation
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

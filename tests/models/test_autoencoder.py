@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from specs import autoencoder_of
 
 from unequal.data.prepared import tensor_of, to_model_range, to_uint8
-from unequal.latents.autoencoder import (
+from unequal.models.autoencoder import (
     Autoencoder,
     Net,
     build_autoencoder,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unequal.diffusion.schedule import Flow
 from unequal.errors import UserError
-from unequal.loops.experts import Experts
+from unequal.sampling.experts import Experts
 from unequal.timesteps.boundary import Boundary
 
 
