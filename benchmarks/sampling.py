@@ -6,7 +6,7 @@ arrays, as this library does: no images are encoded.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from functools import partial
@@ -53,7 +53,7 @@ def experts_of(
 ) -> Ensemble:
     """Networks that have seen nothing and answer for these ranges of timesteps."""
     experts = []
-    for net, one in zip(nets, ranges, strict=True):
+    for net, timesteps in zip(nets, ranges, strict=True):
         record = ModelRecord(
             name="untrained",
             spec=spec_of(params),
@@ -63,39 +63,38 @@ def experts_of(
             images_seen=0,
             training_flops=0,
             **asdict(count_cost(net)),
-            first=one.first,
-            last=one.last,
+            first=timesteps.first,
+            last=timesteps.last,
         )
         experts.append(Expert(Denoiser(net.to(device), record.spec), record))
     return Ensemble(experts)
 
 
-def measure(
-    contestants: Mapping[str, Ensemble], timesteps: Sequence[int], images: int, batch_size: int, rounds: int
-) -> dict[str, Any]:
-    """Seconds an image of every contestant and round, and medians of their ratios to the base's."""
-    device = contestants[BASE].device
-    work = {name: partial(one.sample, images, timesteps, batch_size=batch_size) for name, one in contestants.items()}
-    totals = in_turns(work, rounds, device)
-    times = {name: [taken / images for taken in found] for name, found in totals.items()}
+def experts(params: Params, device: torch.device, images: int, steps: int, rounds: int) -> dict[str, Any]:
+    """Measure seconds an image of base and experts, and medians of their ratios to the base's, with those of FLOPs."""
+    contestants = untrained(params, device)
+    timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
+    work = {
+        name: partial(ensemble.sample, images, timesteps, batch_size=images) for name, ensemble in contestants.items()
+    }
+    times = in_turns(work, rounds, device)
     base = contestants[BASE]
     return {
         name: {
             "time_ratio": ratio(times[name], times[BASE])["median"],
-            "flops_ratio": experts.macs_per_image(timesteps) / base.macs_per_image(timesteps),
-            "seconds_per_image": times[name],
-            "parameters": experts.parameters,
-            "resident": experts.offload is None,
+            "flops_ratio": ensemble.macs_per_image(timesteps) / base.macs_per_image(timesteps),
+            "seconds_per_image": [taken / images for taken in times[name]],
+            "parameters": ensemble.parameters,
+            "resident": ensemble.offload is None,
         }
-        for name, experts in contestants.items()
-    } | {"images": images, "batch_size": batch_size, "steps": len(timesteps)}
+        for name, ensemble in contestants.items()
+    } | {"images": images, "batch_size": images, "steps": len(timesteps)}
 
 
 def pipelines(
     params: Params, device: torch.device, steps: int, images: int, rounds: int, fast: bool = False
 ) -> dict[str, Any]:
     """Seconds of both, and theirs over ours; `fast`: ours compiled in bf16 too, and such a network's passes alone."""
-    params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
     net = network_of(params)
     whole = [TimestepRange(0, params.schedule.timesteps - 1)]
     ours = experts_of([net], whole, params, device)

@@ -61,9 +61,9 @@ def in_turns(
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> dict[str, float]:
     """Median over rounds of over/under, with the quartiles."""
-    found = sorted(map(truediv, over, under))
-    low, _, high = statistics.quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
-    return {"median": statistics.median(found), "low": low, "high": high}
+    values = sorted(map(truediv, over, under))
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return {"median": statistics.median(values), "low": low, "high": high}
 
 
 def recorded(device: str, folder: Path = RESULTS) -> Path:
@@ -71,7 +71,7 @@ def recorded(device: str, folder: Path = RESULTS) -> Path:
     return folder / f"{device}.json"
 
 
-def keep(name: str, content: Mapping[str, Any], device: torch.device, folder: Path = RESULTS) -> Path:
+def record(name: str, content: Mapping[str, Any], device: torch.device, folder: Path = RESULTS) -> Path:
     """Write a benchmark's figures with their conditions next to those of the others."""
     path = recorded(device.type, folder)
     figures = read_json(path) if path.exists() else {}

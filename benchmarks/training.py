@@ -1,14 +1,13 @@
-"""Training speed of this project's loop next to others, in one run.
+"""Training speed of this project's loop next to others, and what the parts of its step take.
 
-All loops get the same network, batch and precision, and train in turns: this project's; the one that diffusers'
-documentation teaches, which reads PNGs as a data set of files does, or images decoded beforehand; a minimal one; one as
-EDM trains. `passes` are the network's forward and backward passes alone, which no loop around the same network can
-beat. Each is run as it is and compiled; on a GPU also replayed from CUDA graphs. Operations of a step
-over a GPU's peak give the model FLOPs utilisation.
+All loops get the same network, batch and precision, and train in turns. `passes` are the network's forward and backward
+passes alone, which no loop around the same network can beat. Each runs as it is and compiled; on a GPU also replayed
+from CUDA graphs. Operations of a step over a GPU's peak give the model FLOPs utilisation.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -18,143 +17,119 @@ import torch
 from accelerate.state import AcceleratorState
 from torch import nn
 
-from benchmarks.documented_loop import DocumentedLoop, Pictures
-from benchmarks.other_loops import EDMLoop, Loop, MinimalLoop, Passes
-from benchmarks.timing import in_turns
+from benchmarks.loops import STEPS, DocumentedLoop, Loop, MinimalLoop, Passes
+from benchmarks.timing import Clock, effort, in_turns
 from unequal.cli.architecture import network_of, spec_of
 from unequal.cli.estimate import on_device
 from unequal.runtime.devices import memory_format
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
-from unequal.settings.recipe import Recipe
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.accelerator import flops_per_image, peak_flops
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.train import single_head, surgery_of
+from unequal.training.train import single_head
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
-#: Steps of the schedule of the learning rate; neither loop comes to its end.
-STEPS = 100_000
-#: Ending of the names of compiled contestants.
-COMPILED = "_compiled"
-#: Ending of the names of contestants whose launches are replayed from CUDA graphs.
-GRAPHS = "_graphs"
-OTHERS: dict[str, type[Loop]] = {"minimal": MinimalLoop, "edm": EDMLoop, "passes": Passes}
+#: Endings of the names of contestants whose network is compiled, or replayed from CUDA graphs.
+COMPILED, GRAPHS = "_compiled", "_graphs"
+#: Ending of a contestant's name → how its network is compiled.
+COMPILERS: dict[str, bool | str] = {"": False, COMPILED: True, GRAPHS: "reduce-overhead"}
+OTHERS: dict[str, type[Loop]] = {"minimal": MinimalLoop, "documented": DocumentedLoop, "passes": Passes}
+#: Part of a step → its object, and the method that does it.
+PARTS: dict[str, tuple[Callable[[Trainer], object], str]] = {
+    "batch": (lambda trainer: BatchSource, "draw"),
+    "average": (lambda trainer: trainer.averages, "update"),
+    "optimizer": (lambda trainer: trainer.optimizer, "step"),
+    "logging": (lambda trainer: trainer, "report"),
+}
 
 
-def comparable(params: Params, device: torch.device, batch_size: int | None) -> Params:
-    """A params file with what both loops can do: one loss, a clipped gradient, fp32 on a CPU."""
-    on_cpu, params = device.type == "cpu", on_device(params, device)
-    training = params.training.model_copy(
-        update={"gradient_accumulation": 1, "gradient_clip": 1.0}
-        | ({"batch_size": batch_size} if batch_size else {})
-        | ({"precision": "fp32"} if on_cpu else {})
+def comparable(params: Params, device: torch.device, batch_size: int | None = None) -> Params:
+    """Return settings that all loops can run: one loss, a clipped gradient, no compiler, fp32 on a CPU."""
+    params = on_device(params, device)
+    training: dict[str, Any] = {"gradient_accumulation": 1, "gradient_clip": 1.0}
+    training |= {"batch_size": batch_size} if batch_size else {}
+    training |= {"precision": "fp32"} if device.type == "cpu" else {}
+    return params.model_copy(
+        update={
+            "training": params.training.model_copy(update=training),
+            "network": params.network.model_copy(update={"variance": "fixed"}),
+            "runtime": params.runtime.model_copy(update={"compile": False}),
+        }
     )
-    network = params.network.model_copy(update={"variance": "fixed"})
-    runtime = params.runtime.model_copy(update={"compile": False} if on_cpu else {})
-    return params.model_copy(update={"training": training, "network": network, "runtime": runtime})
 
 
-def source_of(params: Params, device: torch.device) -> BatchSource:
-    """Random images on the device, as small sets of images are for a training; random timesteps."""
-    training, sampler = params.training, TimestepSampler(uniform(params.schedule.timesteps))
-    images = random_images(params).to(device)
-    return BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
-
-
-def our_loop(
-    params: Params, device: torch.device, work: Path, source: BatchSource | None = None, recipe: Recipe | None = None
-) -> Trainer:
-    """This project's loop, by the base's recipe or another, on random images or others."""
-    AcceleratorState._reset_state(reset_partial_state=True)
-    training, spec = params.training, spec_of(params)
-    chosen, batches = recipe or params.recipes["base"], source or source_of(params, device)
-    return Trainer(
-        network_of(params),
-        batches,
-        single_head(chosen, spec, device, batches.sampler),
-        optimizer=chosen.optimizer,
-        training=training,
-        runtime=params.runtime,
-        images=STEPS * training.batch_size,
-        work=work,
-        log=lambda figures, step: None,
-        surgery=surgery_of(chosen, spec),
-    )
+def transformer(params: Params, depth: int = 4, width: int = 96, heads: int = 4, channels: int = 0) -> Params:
+    """Return settings with a transformer on patches of 2, and images of so many channels if any are given."""
+    network = DiT(kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=2)
+    data = params.data.model_copy(update={"channels": channels} if channels else {})
+    return params.model_copy(update={"network": network, "data": data})
 
 
 def random_images(params: Params) -> torch.Tensor:
-    """uint8 [IMAGES, C, H, W] of no meaning: time does not depend on them."""
-    generator = torch.Generator().manual_seed(params.seed)
+    """Draw uint8 [IMAGES, C, H, W] without meaning: time does not depend on them."""
     shape = (IMAGES, params.data.channels, params.data.image_size, params.data.image_size)
-    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
-def documented(params: Params, device: torch.device, encoded: bool, compiled: bool = False) -> DocumentedLoop:
-    """The documented loop on the same images."""
-    images = random_images(params).permute(0, 2, 3, 1).numpy()
-    pictures = Pictures(images, params.training.horizontal_flips, encoded)
-    return DocumentedLoop(network(params, device), pictures, params, STEPS, device, compiled)
+def network(params: Params, device: torch.device) -> nn.Module:
+    """Make a fresh network in the layout of the settings."""
+    return network_of(params).to(device).to(memory_format=memory_format(params.runtime))
+
+
+def our_loop(
+    params: Params, device: torch.device, work: Path, source: BatchSource | None = None, compiler: bool | str = False
+) -> Trainer:
+    """Make this project's loop by the base's recipe, on random images or on others."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    training, recipe = params.training, params.recipes["base"]
+    if source is None:
+        sampler, images = TimestepSampler(uniform(params.schedule.timesteps)), random_images(params).to(device)
+        source = BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
+    compiling = {"compile": bool(compiler), "cuda_graphs": isinstance(compiler, str)}
+    return Trainer(
+        network_of(params),
+        source,
+        single_head(recipe, spec_of(params), device, source.sampler),
+        optimizer=recipe.optimizer,
+        training=training,
+        runtime=params.runtime.model_copy(update=compiling),
+        images=STEPS * training.batch_size,
+        work=work,
+        log=lambda figures, step: None,
+    )
 
 
 def advance(trainer: Trainer, steps: int) -> None:
-    """Train on for so many steps."""
+    """Train for so many more steps."""
     for _ in range(steps):
         trainer.advance()
 
 
-def with_compiler(params: Params, compiled: bool = True, graphs: bool = True) -> Params:
-    """Settings with or without `runtime.compile` and CUDA graphs, which change results by rounding alone."""
-    chosen = {"compile": compiled, "cuda_graphs": graphs}
-    return params.model_copy(update={"runtime": params.runtime.model_copy(update=chosen)})
-
-
-def network(params: Params, device: torch.device) -> nn.Module:
-    """A fresh network in the layout of the settings."""
-    return network_of(params).to(device).to(memory_format=memory_format(params.runtime))
-
-
-#: Ending of a contestant's name → how its network is called.
-WAYS: dict[str, bool | str] = {"": False, COMPILED: True, GRAPHS: "reduce-overhead"}
-
-
-def contestants(
-    params: Params, device: torch.device, steps: int, work: Path, ways: Sequence[str]
-) -> dict[str, Callable[[], object]]:
-    """Timed work: so many steps of each loop."""
-    found: dict[str, Callable[[], object]] = {}
-    for suffix in ways:
-        compiled = WAYS[suffix]
-        chosen = with_compiler(params, bool(compiled), graphs=suffix == GRAPHS)
-        found[f"ours{suffix}"] = partial(advance, our_loop(chosen, device, work / f"ours{suffix}"), steps)
-        for name, loop in OTHERS.items():
-            if suffix == GRAPHS and loop is EDMLoop:
-                continue  # it cleans gradients parameter by parameter, outside of the graphs
-            other = loop(network(params, device), random_images(params), params.training, device, compiled)
-            found[f"{name}{suffix}"] = partial(other.run, steps)
-        if suffix != GRAPHS:
-            decoded = documented(params, device, encoded=False, compiled=bool(compiled))
-            found[f"documented_decoded{suffix}"] = partial(decoded.run, steps)
-    if "" in ways:
-        found["documented"] = partial(documented(params, device, encoded=True).run, steps)
-    return found
-
-
 def measure(
-    params: Params, device: torch.device, steps: int, rounds: int, ways: Sequence[str] = ("",)
+    params: Params, device: torch.device, steps: int, rounds: int, endings: Sequence[str] = ("",)
 ) -> dict[str, Any]:
-    """Seconds of each loop in every round, its images a second, and the network's operations."""
+    """Measure the seconds of each loop in every round, its images a second, and the network's operations."""
+    work: dict[str, Callable[[], object]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        times = in_turns(contestants(params, device, steps, Path(folder), ways), rounds, device)
+        for ending in endings:
+            ours = our_loop(params, device, Path(folder) / f"ours{ending}", compiler=COMPILERS[ending])
+            work[f"ours{ending}"] = partial(advance, ours, steps)
+            for name, loop in OTHERS.items():
+                if ending == GRAPHS and loop is DocumentedLoop:
+                    continue
+                other = loop(network(params, device), random_images(params), params.training, device, COMPILERS[ending])
+                work[f"{name}{ending}"] = partial(other.run, steps)
+        times = in_turns(work, rounds, device)
     batch, peak = params.training.batch_size, peak_flops(device)
-    flops = flops_per_image(network_of(params)) * batch  # a multiply–accumulate is two
+    flops = flops_per_image(network_of(params))
     speeds = {name: batch * steps / median(taken) for name, taken in times.items()}
     return {
         "images_per_second": speeds,
-        "mfu": {} if peak is None else {name: speed * flops / batch / peak for name, speed in speeds.items()},
-        "flops_per_step": flops,
+        "mfu": {} if peak is None else {name: speed * flops / peak for name, speed in speeds.items()},
+        "flops_per_step": flops * batch,
         "seconds": times,
         "kind": params.network.kind,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
@@ -166,8 +141,34 @@ def measure(
     }
 
 
-def transformer(params: Params, depth: int = 4, width: int = 96, heads: int = 4, channels: int = 0) -> Params:
-    """Settings with a transformer on patches of 2, of images with other channels where any are given."""
-    net = DiT(kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=2)
-    data = params.data.model_copy(update={"channels": channels} if channels else {})
-    return params.model_copy(update={"network": net, "data": data})
+@contextmanager
+def watched(owner: object, method: str, device: torch.device, clock: Clock = effort) -> Iterator[list[float]]:
+    """Yield the seconds of every call of a method within the block."""
+    taken: list[float] = []
+    original = getattr(owner, method)
+
+    def timed(*given: Any, **named: Any) -> Any:
+        answer: list[Any] = []
+        taken.append(clock(lambda: answer.append(original(*given, **named)), device))
+        return answer[0]
+
+    setattr(owner, method, timed)
+    try:
+        yield taken
+    finally:
+        setattr(owner, method, original)
+
+
+def shares(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+    """Measure the share of every part of a step, as the median over rounds."""
+    taken: dict[str, list[float]] = {part: [] for part in PARTS}
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = our_loop(params, device, Path(folder), compiler=device.type == "cuda")
+        advance(trainer, 2)
+        for _ in range(rounds):
+            for part, (owner, method) in PARTS.items():
+                with watched(owner(trainer), method, device) as calls:
+                    whole = effort(partial(advance, trainer, steps), device)
+                taken[part].append(sum(calls) / whole)
+    conditions = {"steps": steps, "log_every": params.training.log_every, "batch_size": params.training.batch_size}
+    return {"shares": {part: median(values) for part, values in taken.items()}, "rounds": taken} | conditions
