@@ -62,7 +62,6 @@ SETTINGS: dict[str, Any] = {
     "slots": {"count": 2, "loss": "total", "finetune": [1]},
     "groups": {"kind": "excess_loss", "ids": [0, 1], "min_ratio": 0.5},
     "pruning": {"expert": {"method": "magnitude"}},
-    "merging": {"weights": "mean"},
     "extractor": {"kind": "inception", "weights": "inception.pt", "features": 2048},
     "sampling": {"steps": 2, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
     "evaluation": {"samples": 12, "seeds": [0], "kid_subset": 6, "allow_singular": False},

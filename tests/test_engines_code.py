@@ -112,7 +112,7 @@ def test_data_that_are_gone_stop_both_engines_in_one_line(project):
 
 #: Programs that import diffusers; `replicate` imports of torch only what the harness does.
 WITH_DIFFUSERS = {
-    *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups", "merge_experts"),
+    *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups"),
     *("profile_loss", "profile_floor", "prune", "evaluate_fid", "check_params"),
     *("build_extractor", "evaluate_reference"),  # their DINOv2 has the loader of all networks from elsewhere
 }

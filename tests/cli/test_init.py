@@ -105,7 +105,7 @@ def test_every_size_has_a_sound_file(here: Path, size: int, gpu: list[str]) -> N
     assert params.data.image_size == size
     assert params.extractor.kind == "rotations"  # no subfolders, so no labels
     preset = read_yaml(ROOT / "presets" / ("own-images-32.yaml" if gpu else "own-images-cpu.yaml"))
-    same = {"schedule", "groups", "slots", "pruning", "merging", "variants"}
+    same = {"schedule", "groups", "slots", "pruning", "variants"}
     made = read_yaml(Path("mine.yaml"))
     assert {name: made[name] for name in same} == {name: preset[name] for name in same}
 

@@ -34,7 +34,6 @@ def params(tmp_path: Path) -> Path:
         "weighed": base | {"sampler": {"density": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
         "undone": base | {"sampler": {"density": "mode", "unbiased": True}},
         "learned": base | {"loss_weight": {"kind": "learned_uncertainty"}},
-        "bargained": base | {"conflicts": {"kind": "nash", "clusters": 3}},
         "learning": base | {"sampler": {"density": "info_noise", "warmup_images": 1000}},
         "measuring": base
         | {"sampler": {"density": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
@@ -115,10 +114,8 @@ def test_what_a_study_has_learned_is_drawn_in_the_mean_of_its_trainings(params: 
     np.testing.assert_allclose(learned.product, np.linspace(2, 4, 200) / 600)
 
 
-@pytest.mark.parametrize("clusters", [{}, {"kind": "cluster_uncertainty", "clusters": 2}])
-def test_a_weight_whose_parameters_lie_beside_a_model_is_drawn(params: Path, clusters: dict[str, Any]) -> None:
+def test_a_weight_whose_parameters_lie_beside_a_model_is_drawn(params: Path) -> None:
     document, model = read_yaml(params), params.parent / "artifacts/models/learned"
-    document["recipes"]["learned"]["loss_weight"] |= clusters
     settings = validate(Recipes, document, params)
     recipe, spec = settings.named("learned"), spec_of("velocity", schedule="flow", timesteps=200, shift=3.0)
     write_json(model / "model.json", record_of(0, 199, spec).model_dump())
@@ -161,7 +158,7 @@ def test_a_plan_is_drawn_for_each_of_its_groups(params: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("other", "recipes: there is no 'other'; allowed: bargained, expert, learned, learning, measured, measuring,"),
+        ("other", "recipes: there is no 'other'; allowed: expert, learned, learning, measured, measuring,"),
         ("measured", "artifacts/samplers/measured.json: missing"),
         ("slot", "artifacts/slots.json: missing"),
         ("expert", "artifacts/groups.json: missing"),

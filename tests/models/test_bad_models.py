@@ -17,7 +17,7 @@ from refusals import Bad, Stage, check_refused, cut, table
 from safetensors.torch import load_file, save, save_file
 from small_inputs import T, write_settings
 
-from stages import evaluate_fid, finetune_groups, merge_experts, profile_loss, prune, train_base
+from stages import evaluate_fid, finetune_groups, profile_loss, prune, train_base
 from unequal.data.preparation import prepare
 from unequal.models.folder import CONFIG, HEADS, PRUNING, RECORD, WEIGHTS
 from unequal.runtime.files import content_hash, read_json, write_json
@@ -122,21 +122,6 @@ def test_a_bad_record_of_pruning_is_refused(bad):
     bad.spoil()
     options = ("--architecture", "pruned", "--group", "0")
     check_refused(finetune_groups, *options, said=bad.said, outputs=["artifacts/models/experts_pruned/group_0"])
-
-
-SETS: dict[str, Bad] = {
-    "one is missing": Bad(lambda: shutil.rmtree(EXPERT), f"{EXPERT}: missing"),
-    "one of another base": Bad(facts(EXPERT, parent="other"), f"{EXPERT}: no unpruned expert trained on from 'base'"),
-    "one of more": Bad(facts(EXPERT, groups=3), "group_2: missing"),
-    "one of more than there can be": Bad(facts(EXPERT, groups=10**30), FOREIGN),
-    "one cut short": Bad(cut(EXPERT / WEIGHTS, 99), f"{WEIGHTS}: {ALTERED}"),
-}
-
-
-@table(SETS)
-def test_bad_experts_are_not_merged(bad):
-    bad.spoil()
-    check_refused(merge_experts, said=bad.said, outputs=["artifacts/models/merged"])
 
 
 READERS: dict[str, tuple[Stage, tuple[str, ...]]] = {

@@ -17,7 +17,7 @@ from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
 from unequal.timesteps.learning import AdaptiveSampler, EasyToHardSampler
-from unequal.timesteps.partition import Partition, TimestepRange, distances_between, equal_log_snr, least_cost
+from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
 from unequal.timesteps.samplers import within
 
 T = 60
@@ -26,7 +26,6 @@ SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(3).gamma(2.0, size=(T, 4)) + 0.05
 SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 59)])
 BASE = BaseMeasurements(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
-CLUSTERS = least_cost(distances_between(SCHEDULE.snr.log().numpy()), 3)[0]
 MEASURING = {"refresh_images": 100, "images_per_bin": 3}
 CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
 #: Every kind, with keys and the probabilities at its end but for their sum.
@@ -36,7 +35,6 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "near_data": ({"power": 0.5}, (T - t - 0.5) ** 0.5),
     "loss": ({"unbiased": True}, LOSSES.mean(1)),
     "slots": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
-    "clusters": ({"count": 3}, np.repeat(1 / CLUSTERS.lengths, CLUSTERS.lengths)),
     "curriculum": (
         CURRICULUM | {"target": "noise_rate"},
         0.2 / T + 0.8 * (1 - SCHEDULE.sigma.numpy()) / (1 - SCHEDULE.sigma.numpy()).sum(),
@@ -103,7 +101,7 @@ SPREAD = ("independent", "low_discrepancy")
 def draws_of(density: str) -> tuple[str, ...]:
     if density in INSIDE_OR_LEARNED:
         return SPREAD
-    return (*SPREAD, "mirrored", "stratified") if density in ("slots", "clusters") else (*SPREAD, "mirrored")
+    return (*SPREAD, "mirrored", "stratified") if density == "slots" else (*SPREAD, "mirrored")
 
 
 @pytest.mark.parametrize("draw", DRAWS)

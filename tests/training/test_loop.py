@@ -12,10 +12,8 @@ from small_trainer import LEARNING, SCHEDULE, Changed, broken_at, lines, same_we
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost
-from unequal.timesteps.partition import Partition
 from unequal.training import accelerator
 from unequal.training.checkpoint import LOG, read_checkpoint
-from unequal.training.gradient_surgery import Surgery, bargained, projected
 from unequal.training.loop import CHECKPOINT
 from unequal.training.objectives import SingleHead
 
@@ -59,14 +57,6 @@ def test_measured_images_count_in_the_budget_and_in_the_log(build, tmp_path):
     assert (trained.steps, trained.images_seen) == (7, 40)
     logged = [(line["step"], line["images_seen"]) for line in lines(tmp_path / "work")]
     assert logged == [(2, 12), (4, 24), (6, 32), (7, 40)]
-
-
-def test_gradients_of_one_cluster_train_as_gradients_do(build, tmp_path):
-    plain = build("plain", gradient_accumulation=2).run()
-    apart = build("apart", gradient_accumulation=2, surgery=Surgery(Partition([(0, 49)]), projected)).run()
-    assert (apart.steps, apart.images_seen) == (plain.steps, plain.images_seen)
-    for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "apart"), strict=True):
-        assert other == pytest.approx(one, rel=1e-3)
 
 
 def test_a_batch_in_parts_is_the_batch(build, tmp_path):
@@ -152,13 +142,11 @@ def test_channels_last_and_half_precision_train_much_the_same(build, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("combine", [None, projected, bargained])
 @pytest.mark.parametrize("sampler", [None, "loss_second_moment", "info_noise"])
-def test_a_step_does_not_wait_for_the_gpu(build, combine, sampler):
+def test_a_step_does_not_wait_for_the_gpu(build, sampler):
     device = torch.device("cuda")
     chosen = {"runtime_changes": {"device": "cuda"}, "horizontal_flips": True, "log_every": 100, "images": 80}
     chosen["objective"] = SingleHead("epsilon", SCHEDULE.to(device))
-    chosen["surgery"] = None if combine is None else Surgery(Partition([(0, 19), (20, 49)]), combine)
     chosen["sampler"] = None if sampler is None else LEARNING[sampler]()
     trainer = build(device=device, **chosen)
     trainer.advance()

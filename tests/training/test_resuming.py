@@ -24,10 +24,8 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 from unequal.training import checkpoint
 from unequal.training.checkpoint import LOG, moments
-from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import (
-    ClusterUncertainty,
     Objective,
     OverRunningMean,
     OverUncertainty,
@@ -122,9 +120,6 @@ REMEMBERING: dict[str, Callable[[], Objective]] = {
     "balanced": lambda: BalancedHeads(SCHEDULE, TENTHS, budget=40, half_life=8),
     "over running mean": lambda: OverRunningMean(SingleHead("epsilon", SCHEDULE), TENTHS, 8, CPU),
     "over uncertainty": lambda: OverUncertainty(SingleHead("epsilon", SCHEDULE), Uncertainty(SCHEDULE)),
-    "over that of clusters": lambda: OverUncertainty(
-        SingleHead("epsilon", SCHEDULE), ClusterUncertainty(Partition.of_lengths([20, 30]), CPU)
-    ),
 }
 
 
@@ -158,11 +153,6 @@ def test_samplers_that_learn_resume_exactly(build, tmp_path, kind):
     chosen = {"images": 60, "dropout": 0.2, "gradient_accumulation": 2}
     through, *_ = ends_as_if_never_killed(build, tmp_path, fresh={"sampler": sampler}, **chosen)
     assert through.source.sampler.state_dict() != sampler().state_dict()
-
-
-def test_gradients_of_clusters_resume_exactly(build, tmp_path):
-    surgery = Surgery(Partition([(0, 19), (20, 49)]), projected)
-    ends_as_if_never_killed(build, tmp_path, surgery=surgery, gradient_accumulation=2)
 
 
 def test_what_is_killed_after_the_last_step_repeats_none(build, tmp_path):

@@ -11,8 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from unequal.timesteps import batches as queue
 from unequal.timesteps.partition import Partition
-from unequal.training.gradient_surgery import Surgery, bargained, projected
-from unequal.training.objectives import ClusterUncertainty, OverRunningMean, OverUncertainty, SingleHead
+from unequal.training.objectives import OverRunningMean, OverUncertainty, SingleHead, Uncertainty
 
 CPU = torch.device("cpu")
 HALVES = Partition([(0, 19), (20, 49)])
@@ -55,9 +54,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "losses": {"sampler": "loss_second_moment"},
     "losses in stages": {"sampler": "easy_to_hard"},
     "information": {"sampler": "info_noise"},
-    "pcgrad": {"surgery": Surgery(HALVES, projected), "gradient_accumulation": 2},
-    "nash": {"surgery": Surgery(HALVES, bargained)},
-    "uncertainty": {"objective": OverUncertainty(SINGLE, ClusterUncertainty(HALVES, CPU))},
+    "uncertainty": {"objective": OverUncertainty(SINGLE, Uncertainty(SCHEDULE))},
     "running means": {"objective": OverRunningMean(SINGLE, HALVES, 8, CPU)},
 }
 

@@ -29,7 +29,6 @@ from unequal.timesteps.learning import AdaptiveSampler, LossSecondMomentSampler
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Trainer
 from unequal.training.objectives import Losses, Objective, OverUncertainty, SingleHead, Uncertainty
 
@@ -61,13 +60,11 @@ def uncertain(*arguments: Any) -> Objective:
     return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
-PCGRAD = Surgery(Partition([(0, 9), (10, 24), (25, 49)]), projected)
-#: Networks, objectives and gradient surgery of the trainings.
-KINDS: dict[str, tuple[Network, Callable, Surgery | None]] = {
-    "unet2d": (NETWORK, InDouble, None),
-    "dit": (TRANSFORMER, InDouble, None),
-    "uncertain": (NETWORK, uncertain, None),
-    "pcgrad": (NETWORK, InDouble, PCGRAD),
+#: Networks and objectives of the trainings.
+KINDS: dict[str, tuple[Network, Callable]] = {
+    "unet2d": (NETWORK, InDouble),
+    "dit": (TRANSFORMER, InDouble),
+    "uncertain": (NETWORK, uncertain),
 }
 
 
@@ -76,7 +73,6 @@ def trainer_of(
     steps: int,
     objective: Callable[..., Objective] = InDouble,
     network: Network = NETWORK,
-    surgery: Surgery | None = None,
     sampler: TimestepSampler | None = None,
     exchange: str = "fp32",
     compiled: bool = False,
@@ -91,13 +87,13 @@ def trainer_of(
     net = build_network(network, spec).double()
     training = TRAINING.model_copy(update={"gradient_exchange": exchange})
     runtime = RUNTIME.model_copy(update={"compile": compiled})
-    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": runtime, "surgery": surgery}
+    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": runtime}
     return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
 
 
 def train(work: Path, steps: int, kind: str = "unet2d", **changes: Any) -> dict[str, Tensor]:
-    network, objective, surgery = KINDS[kind]
-    trainer = trainer_of(work, 10, objective, network, surgery, **changes)
+    network, objective = KINDS[kind]
+    trainer = trainer_of(work, 10, objective, network, **changes)
     for _ in range(steps):
         trainer.advance()
     learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())

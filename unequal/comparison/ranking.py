@@ -88,8 +88,7 @@ class Ranking:
             f"In the order of {NAMES[next(iter(self.results.plan.endpoints))]}, which is no verdict: verdicts are of "
             f"comparisons with {label(self.control)}. λ = ln SNR: the median of how often a timestep is drawn times "
             "how much an error of the velocity counts there, and its middle half, from the noise end; of a learned "
-            "weighting, its state at the end, mean over blocks. By conflicts: gradient surgery makes each step of its "
-            "clusters' gradients, by weights that no training reports. ± is the standard deviation over blocks."
+            "weighting, its state at the end, mean over blocks. ± is the standard deviation over blocks."
         )
         return Table("The ranking", columns, rows, note)
 

@@ -1,16 +1,9 @@
-"""Weights of networks: read from foreign files, checked, merged, and moved to a device one network at a time.
+"""Weights of networks: read from foreign files, checked, and moved to a device one network at a time."""
 
-Networks that were trained further from one base are merged by task arithmetic (2212.04089),
-θ = θ_base + Σ_i w_i·(θ_i − θ_base); Decouple-Then-Merge (2410.06664) makes one diffusion model of the experts for
-ranges of timesteps in this way.
-"""
-
-import math
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +11,6 @@ from torch import Tensor, nn
 from unequal.errors import UserError
 
 State = Mapping[str, Tensor]
-Weights = Mapping[str, Tensor]
 #: The share of a device's free memory that weights may fill; images and activations need the rest.
 SHARE = 0.5
 
@@ -56,83 +48,6 @@ def read_state(path: Path) -> State:
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise UserError(f"network.pretrained: '{path}' holds no tensors by name (a state dict)")
     return {name: value.float() for name, value in state.items()}
-
-
-class Merged(NamedTuple):
-    """Merged weights, and how what the networks have learned goes together.
-
-    Attributes:
-        weights: by name.
-        relative_lengths: of each task vector, as a share of the base's weights.
-        length_over_orthogonal: length of the weighted sum, over what it would be were the task vectors orthogonal. 1:
-            what the networks have learned is orthogonal; √N: all have learned the same; less than 1: they disagree.
-            None where no weight moves.
-    """
-
-    weights: dict[str, Tensor]
-    relative_lengths: list[float]
-    length_over_orthogonal: float | None
-
-
-def merge(base: Weights, trained: Iterable[Weights], factors: Sequence[float]) -> Merged:
-    """θ_base + Σ_i w_i·(θ_i − θ_base).
-
-    Args:
-        base: from which all were trained further.
-        trained: N networks' weights, taken one after the other, so that never more than one need be in memory.
-        factors: w_i of each.
-
-    Raises:
-        UserError: one is not of the base's architecture, or the merged weights are not finite.
-    """
-    change, lengths = torch.zeros(sum(weights.numel() for weights in base.values())), list[float]()
-    for factor, weights in zip(factors, trained, strict=True):
-        vector = task_vector(base, weights)
-        change += factor * vector
-        lengths.append(float(vector.norm()))
-    merged = moved(base, change)
-    check_finite(merged, "merging")
-    whole = float(torch.cat([weights.flatten() for weights in base.values()]).norm())
-    orthogonal = math.hypot(*(factor * length for factor, length in zip(factors, lengths, strict=True)))
-    agreement = float(change.norm()) / orthogonal if orthogonal else None
-    return Merged(merged, [length / whole for length in lengths], agreement)
-
-
-def task_vector(base: Weights, trained: Weights) -> Tensor:
-    """Task vector θ_i − θ_base: the change by training, as one vector in the order of the base's names.
-
-    Raises:
-        UserError: the two are not of one architecture.
-    """
-    for name in sorted({*base, *trained}):
-        if name not in base or name not in trained or base[name].shape != trained[name].shape:
-            raise UserError(f"weights '{name}' differ from the base's in shape; only unpruned experts can be merged")
-    return torch.cat([(trained[name] - weights).flatten() for name, weights in base.items()])
-
-
-def moved(base: Weights, change: Tensor) -> dict[str, Tensor]:
-    """The base with a change added to all its weights, laid out as a task vector."""
-    parts = change.split([weights.numel() for weights in base.values()])
-    return {name: weights + part.view_as(weights) for (name, weights), part in zip(base.items(), parts, strict=True)}
-
-
-def shares(weights: str | float | Sequence[float], experts: int) -> list[float]:
-    """The weight w_i of each of N task vectors.
-
-    Args:
-        weights: `mean` (1/N each), one number for all, or N numbers.
-        experts: N.
-
-    Raises:
-        UserError: another number of weights than of experts.
-    """
-    if isinstance(weights, str):
-        return [1 / experts] * experts
-    if isinstance(weights, int | float):
-        return [float(weights)] * experts
-    if len(weights) != experts:
-        raise UserError(f"merging.weights: {len(weights)} weights for {experts} experts; allowed: one for each")
-    return list(weights)
 
 
 class OneAtATime:

@@ -16,7 +16,7 @@ from unequal.settings.strict import PARAMS, Strict, read_yaml
 #: The recipe whose model other recipes train further.
 BASE = "base"
 #: Keys of a recipe that a race decides.
-DECIDED = ("prediction", "sampler", "loss_weight", "conflicts", "average")
+DECIDED = ("prediction", "sampler", "loss_weight", "average")
 
 
 def standing_of(folder: Path) -> Standing:

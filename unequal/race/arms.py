@@ -34,7 +34,6 @@ def shipped(images: int, is_flow: bool) -> dict[str, tuple[str, dict[str, Any]]]
         "soft_min_snr": ("soft Min-SNR (2401.11605)", weight("soft_min_snr", gamma=4.0)),
         "p2": ("P2 (2204.00227)", weight("p2", gamma=1.0)),
         "edm": ("EDM's density and weight (2206.00364)", plain("log_normal", mean=-1.2, std=1.2) | weight_of("edm")),
-        "clusters": ("stratified over clusters of log-SNR (ANT, 2306.00354)", plain("clusters", "stratified", count=5)),
         SLOTS: ("stratified over ten slots of equal loss (paper 1)", plain("slots", "stratified")),
         "curriculum": (
             "from uniform to harder timesteps",

@@ -61,7 +61,7 @@ def phrases(recipe: Recipe, schedule: Schedule, trainer: Trainer) -> list[Phrase
             flags = density_flags(recipe, schedule.shift, trainer)
     elif recipe.prediction in ("epsilon", "v_prediction") and recipe.sampler.density == "uniform":
         flags = weight_flags(recipe, trainer)
-    if flags is None or recipe.conflicts is not None:
+    if flags is None:
         return refused
     if recipe.prediction == "v_prediction":
         flags = PREDICTS_V[trainer] | flags

@@ -43,8 +43,6 @@ PAIRINGS = (
     Pairing("mixed", "base", "images_seen"),
     Pairing("experts_unpruned", "longer", "images_seen"),
     Pairing("experts_pruned", "experts_unpruned", "images_seen"),
-    Pairing("merged", "longer", "images_seen"),
-    Pairing("merged", "base", None),
 )
 #: Further training of the base without any method, which sets the scale for methods with the same budget.
 FURTHER_TRAINING = Pairing("longer", "base", None)

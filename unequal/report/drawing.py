@@ -48,7 +48,6 @@ COLOURS = {
     "mixed": "#a8326f",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
-    "merged": "#7a6a3a",
     "uniform": "#1f4e79",
     "curriculum": "#2f9fd8",
     "noise_rate": "#2f9fd8",

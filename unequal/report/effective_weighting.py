@@ -3,8 +3,7 @@
 The product determines the expected gradient. Weights refer to errors of the velocity ε − x0, whatever a recipe
 predicts, since only in this space the weights of both ends are bounded. If a weight is learned or follows the losses,
 only the density is known in advance, and of a learned density only its initial state; tables that a training has
-learned replace them. With gradient surgery, the shares of the clusters change from step to step and no training reports
-them, so only the density is known.
+learned replace them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +25,8 @@ from unequal.timesteps.weights import epsilon_error_factor
 from unequal.training.timestep_files import read_sampler
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
-#: Reasons why a weight is not known.
-LEARNED, BY_CONFLICTS = "learned", "by conflicts"
+#: Reason why a weight is not known.
+LEARNED = "learned"
 #: Columns of the picture.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
@@ -87,8 +86,6 @@ def effective_weighting(
     else:
         sampler = recipe.sampler.build(schedule)
     density = learned.get("density", sampler.probabilities)
-    if recipe.conflicts is not None:
-        return EffectiveWeighting(name, density, None, BY_CONFLICTS)
     importance = learned.get("importance", sampler.importance(sampler.horizon))
     # A learned density is known in advance only if weights compensate it.
     drawn = "density" in learned or sampler.unbiased or not (sampler.learns or sampler.refresh_images)

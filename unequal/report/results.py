@@ -293,9 +293,7 @@ def read_prunings(metrics: Path, groups: Sequence[int]) -> tuple[list[float], di
 
 
 def trained_parts(variant: str, groups: Sequence[int]) -> list[str]:
-    """Names of a variant's own trainings: one per group for experts, and for the merged model, which averages them."""
-    if variant == "merged":
-        variant = f"{EXPERTS}unpruned"
+    """Names of a variant's own trainings: one per group for experts."""
     return [f"{variant}_group_{group}" for group in groups] if variant.startswith(EXPERTS) else [variant]
 
 

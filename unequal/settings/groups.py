@@ -1,4 +1,4 @@
-"""`groups`, `plans` and `merging`: timesteps in groups, with an expert for each, trained, pruned and merged."""
+"""`groups` and `plans`: timesteps in groups, with an expert for each, trained and pruned."""
 
 from abc import abstractmethod
 from typing import Annotated, Literal, Self
@@ -235,15 +235,3 @@ class Plan(Strict):
             return 0
         # Every group before its training and after its first share, and one in each round.
         return (self.holdout_images or 0) * (2 * groups + self.allocation.rounds)
-
-
-#: Factor of an expert's learned difference: beyond, float32 would overflow long after everything is trained.
-Factor = Annotated[float, Field(ge=-1000, le=1000)]
-
-
-class Merging(Strict):
-    """θ_base + Σ_i w_i·(θ_i − θ_base) over the experts i (task arithmetic, 2212.04089)."""
-
-    weights: Literal["mean"] | Factor | tuple[Factor, ...] = Field(
-        description="w_i: mean (1/N each), one number for all, or one a group from the data end on"
-    )

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 from pydantic import Field, PositiveInt, create_model
 from torch import Tensor
 
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
 from unequal.settings.values import DrawCount
 from unequal.timesteps.densities import Above, Between
-from unequal.timesteps.partition import ClusterMetric, clusters_by
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.
@@ -73,9 +71,6 @@ class LossWeight(Strict):
 
     def check(self, sampler: str, three_heads: bool) -> None:
         """Raise ValueError where it does not fit a density of the sampler, or three heads."""
-
-    def check_schedule(self, schedule: NoiseSchedule) -> None:
-        """Raise UserError where it cannot be made for this schedule."""
 
     def table(self, prediction: str, snr: Tensor) -> Tensor:
         """Factor of a squared error of the prediction at each timestep, as far as it is fixed, [T].
@@ -140,23 +135,11 @@ class LearnedUncertainty(Uncertain):
     kind: Literal["learned_uncertainty"]
 
 
-class LearnedClusterUncertainty(Uncertain):
-    """ANT's (1705.07115, 2306.00354): ½·(‖Δ‖²/(K·e^z) + z), a z for each of K clusters of timesteps."""
-
-    kind: Literal["cluster_uncertainty"]
-    clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
-
-    def check_schedule(self, schedule: NoiseSchedule) -> None:
-        clusters_by(self.cluster_by, schedule, self.clusters)
-
-
 KINDS: tuple[type[LossWeight], ...] = (
     NoWeight,
     *(settings_of(one, FormulaWeight) for one in WEIGHTS.values()),
     RunningMean,
     LearnedUncertainty,
-    LearnedClusterUncertainty,
 )
 
 #: How losses are weighted: each kind with its own keys.

@@ -12,7 +12,7 @@ from unequal.errors import UserError
 from unequal.settings.condition import DroppedLabels, Unconditional
 from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Core, Role, check_models
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
-from unequal.settings.groups import Groups, Merging
+from unequal.settings.groups import Groups
 from unequal.settings.pruning import Pruning
 from unequal.settings.race import Race
 from unequal.settings.recipe import Recipe
@@ -128,10 +128,8 @@ class Raced(Scored):
 
 
 #: Models that stages of the pipeline make under names of their own, and beginnings of such names.
-TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert", "merged"), ("slot_", "experts_", "group_")
+TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert"), ("slot_", "experts_", "group_")
 EXPERTS = ("experts_unpruned", "experts_pruned")
-#: The unpruned experts as one model.
-MERGED = "merged"
 
 
 class ExpertParams(Raced):
@@ -271,7 +269,6 @@ class Params(ExpertParams):
     """params.yaml of the pipeline: every section."""
 
     replicas: Replicas
-    merging: Merging
     spaced_by_profile: ClassVar[bool] = True  # the base is profiled before anything is sampled
 
     @property
@@ -283,7 +280,7 @@ class Params(ExpertParams):
     def trained_models(self) -> tuple[str, ...]:
         """Models by the names of their folders."""
         slots = (f"slot_{slot}" for slot in self.slots.finetune)
-        return ("base", "mixed", *self.finetune_recipes, *slots, MERGED)
+        return ("base", "mixed", *self.finetune_recipes, *slots)
 
     @model_validator(mode="after")
     def replicas_have_seeds(self) -> Self:
@@ -299,12 +296,4 @@ class Params(ExpertParams):
         """The pipeline has a stage for it."""
         if not self.slots.finetune:
             raise ValueError("slots.finetune: []; the pipeline trains on inside one slot or more")
-        return self
-
-    @model_validator(mode="after")
-    def experts_can_be_merged(self) -> Self:
-        """Weights of single groups are as many as groups."""
-        weights, groups = self.merging.weights, len(self.groups.ids)
-        if isinstance(weights, tuple) and len(weights) != groups:
-            raise ValueError(f"merging.weights: {len(weights)} weights for {groups} groups; allowed: one for each")
         return self

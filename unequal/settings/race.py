@@ -10,7 +10,7 @@ from unequal.errors import UserError
 from unequal.settings.evaluation import BY_PROFILE, Sampling
 from unequal.settings.groups import SeveralGroups
 from unequal.settings.loss_weights import AnyLossWeight
-from unequal.settings.recipe import Conflicts, Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import AnySampler, OverSlots
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average, ExponentialAverage, Training
@@ -57,7 +57,6 @@ class Arm(Strict):
     sampler: AnySampler | None = None
     loss_weight: AnyLossWeight | None = None
     optimizer: Optimizer | None = None
-    conflicts: Conflicts | None = None
     average: Average | None = None
     batch_size: BatchSize | None = Field(
         default=None,

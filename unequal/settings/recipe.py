@@ -12,7 +12,6 @@ from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import Budget, DrawCount
-from unequal.timesteps.partition import ClusterMetric, Partition, clusters_by
 
 #: Placeholder of SGD for AdamW's coefficient of the second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
@@ -103,26 +102,6 @@ class Mixing(Strict):
         return self
 
 
-class Conflicts(Strict):
-    """Between clusters of timesteps: what their gradients would take from each other is left out, or bargained for.
-
-    It costs a backward pass a cluster, each of its own images, and the memory of so many gradients and two more.
-    """
-
-    kind: Literal["pcgrad", "nash"] = Field(description="2001.06782; or 2202.01017, a step of which is of length √K")
-    clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
-
-    @property
-    def gradients(self) -> int:
-        """Vectors of all parameters that it holds: one a cluster, what is left of one of them, and their sum."""
-        return self.clusters + 2
-
-    def clusters_of(self, schedule: NoiseSchedule) -> Partition:
-        """The clusters. Raises UserError where the timesteps are fewer."""
-        return clusters_by(self.cluster_by, schedule, self.clusters)
-
-
 class WarmStart(Strict):
     """Start of a training that continues a model: fresh from its average, or from its last state."""
 
@@ -149,11 +128,6 @@ class Recipe(Strict):
     sampler: AnySampler
     loss_weight: AnyLossWeight
     optimizer: Optimizer
-    conflicts: Conflicts | None = Field(
-        default=None,
-        exclude_if=lambda surgery: surgery is None,  # what was recorded before there was one stays as it is
-        description="gradient surgery between timesteps; null: none",
-    )
     average: Average | None = Field(
         default=None,
         exclude_if=lambda average: average is None,
@@ -181,9 +155,6 @@ class Recipe(Strict):
     def check_schedule(self, schedule: NoiseSchedule) -> None:
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
-        self.loss_weight.check_schedule(schedule)
-        if self.conflicts is not None:
-            self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:

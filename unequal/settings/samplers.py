@@ -23,7 +23,7 @@ from unequal.timesteps.densities import (
     noise_rate_target,
 )
 from unequal.timesteps.draws import equal_over
-from unequal.timesteps.partition import ClusterMetric, Partition, TimestepSet, clusters_by
+from unequal.timesteps.partition import Partition, TimestepSet
 from unequal.timesteps.samplers import (
     ChangingSampler,
     TimestepSampler,
@@ -148,17 +148,6 @@ class OverSlots(OverParts):
         return (self.ranges or base["slots"]).covering(schedule.timesteps)
 
 
-class OverClusters(OverParts):
-    """Equal probability for each cluster; with draw `stratified` as ANT (2306.00354) trains."""
-
-    density: Literal["clusters"]
-    count: PositiveInt = Field(description="K, by dynamic programming; ANT takes 5")
-    cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
-
-    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
-        return clusters_by(self.cluster_by, schedule, self.count)
-
-
 class Slot(Sampler):
     """Uniform inside one range, a slot or a group, which the stage gives; weights cannot undo probabilities of zero."""
 
@@ -220,7 +209,6 @@ KINDS: tuple[type[Sampler], ...] = (
     Loss,
     *(settings_of(one, Formula, "density") for one in DENSITIES),
     OverSlots,
-    OverClusters,
     Curriculum,
     EasyToHard,
     LossSecondMoment,

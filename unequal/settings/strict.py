@@ -28,11 +28,9 @@ RENAMED: dict[str, str | dict[str, str]] = {
     "sampler.kind": {
         "low_discrepancy": "density: uniform, draw: low_discrepancy",
         "stratified": "density: slots, draw: stratified",
-        "clusters": "density: clusters, draw: stratified",
     },
     "sampler.low_discrepancy": "draw: low_discrepancy",
     "sampler.mirrored": "draw: mirrored",
-    "alike_in": "cluster_by",
     "further_recipes": "finetune_recipes",
     "continuing": "warm_start",
 }

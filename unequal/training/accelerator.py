@@ -47,13 +47,12 @@ PEAKS = {
 }
 
 
-def accelerator_of(device: torch.device, training: Training, runtime: Runtime, passes: int) -> Accelerator:
+def accelerator_of(device: torch.device, training: Training, runtime: Runtime) -> Accelerator:
     """Connect the processes of a training; returns what moves, shares and steps its network.
 
     Args:
         device: of this process.
         training, runtime: settings.
-        passes: backward passes a step of this process; 0: a number that changes.
 
     Raises:
         UserError: a batch has fewer images than parts.
@@ -66,7 +65,7 @@ def accelerator_of(device: torch.device, training: Training, runtime: Runtime, p
     shared = DistributedDataParallelKwargs(
         bucket_cap_mb=runtime.bucket_mb,
         gradient_as_bucket_view=True,
-        static_graph=passes == 1,
+        static_graph=training.gradient_accumulation == 1,
         broadcast_buffers=False,  # they are constants
         comm_hook=half,
     )
@@ -84,7 +83,7 @@ def accelerator_of(device: torch.device, training: Training, runtime: Runtime, p
 
 
 def forward_of(
-    net: nn.Module, accelerator: Accelerator, training: Training, runtime: Runtime, steps: int, *, one_graph: bool
+    net: nn.Module, accelerator: Accelerator, training: Training, runtime: Runtime, steps: int
 ) -> tuple[nn.Module, bool]:
     """Prepare a network for its passes: compile it where that pays, and share its gradients.
 
@@ -94,7 +93,7 @@ def forward_of(
     """
     parts, on_gpu = training.gradient_accumulation, accelerator.device.type == "cuda"
     compiled = is_compiled(runtime.compile, accelerator.device, steps * parts)
-    alone = accelerator.num_processes == parts == 1 and one_graph
+    alone = accelerator.num_processes == parts == 1
     graphs = compiled and runtime.cuda_graphs and alone and on_gpu
     mode = "reduce-overhead" if graphs else None
     return accelerator.prepare(torch.compile(net, mode=mode) if compiled else net), graphs

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.errors import Diverged, UserError
-from unequal.randomness import Stream, numpy_generator, torch_seed
+from unequal.randomness import Stream, torch_seed
 from unequal.runtime.devices import memory_format
 from unequal.runtime.environment import Stopped
 from unequal.runtime.files import write_bytes
@@ -31,7 +31,7 @@ from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
 from unequal.training.averaging import Averages
-from unequal.training.batches import Batch, BatchSource
+from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import (
     LOG,
     CheckpointWriter,
@@ -47,7 +47,7 @@ from unequal.training.checkpoint import (
     strip_prefix,
 )
 from unequal.training.feedback import Feedback, effective_weighting
-from unequal.training.objectives import Losses, Objective
+from unequal.training.objectives import Objective
 from unequal.training.optimizer import (
     build_optimizer,
     momentum,
@@ -60,7 +60,6 @@ from unequal.training.optimizer import (
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from unequal.training.gradient_surgery import Surgery
     from unequal.training.pictures import Pictures
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -111,7 +110,6 @@ class Trainer:
         snapshots: images seen after which the averaged weights are stored.
         keep_state: store with them the state from which a further training resumes.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
-        surgery: on the gradients of clusters of timesteps that conflict; None: they are summed as they are.
         pictures: grids of samples on the way; None: none.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
@@ -132,18 +130,15 @@ class Trainer:
         snapshots: Sequence[int] = (),
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
-        surgery: "Surgery | None" = None,
         pictures: "Pictures | None" = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images, self.keep_state, self.pictures = images, keep_state, pictures
-        passes = training.gradient_accumulation if surgery is None else 0
-        self.accelerator = accelerator_of(source.device, training, runtime, passes)
+        self.accelerator = accelerator_of(source.device, training, runtime)
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.start = digest_of(self.net.state_dict(), "")
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.surgery = None if surgery is None else surgery.of(self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
@@ -160,9 +155,7 @@ class Trainer:
         self.writer = CheckpointWriter(work / CHECKPOINT, late)
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
-        self.forward, self.graphs = forward_of(
-            self.net, self.accelerator, training, runtime, self.steps, one_graph=surgery is None
-        )
+        self.forward, self.graphs = forward_of(self.net, self.accelerator, training, runtime, self.steps)
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -230,20 +223,14 @@ class Trainer:
         observed: list[Tensor] = []
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
-            with nullcontext() if last and self.surgery is None else self.accelerator.no_sync(self.forward):
-                if self.surgery is None:
-                    losses = self.backward(batch)
-                else:
-                    timesteps = self.source.timesteps(self.step).timesteps[part]
-                    losses = self.surgery.backward(batch, timesteps, self.backward)
+            with nullcontext() if last else self.accelerator.no_sync(self.forward):
+                losses = self.objective(self.forward, batch)
+                self.accelerator.backward(self.scaled(losses.weighted))
             observed.append(losses.weighted.detach() / batch.weights)
             loss = self.scaled(losses.weighted.detach())
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
             for name, value in ({"loss": loss} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
-        if self.surgery is not None:
-            generator = numpy_generator(self.source.seed, Stream.CONFLICTS, self.step)
-            self.surgery.combine(generator, self.mean_over_processes)
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
@@ -262,16 +249,6 @@ class Trainer:
         edges = [self.training.batch_size * i // count for i in range(first, first + parts + 1)]
         for number, ends in enumerate(pairwise(edges), start=1):
             yield slice(*ends), number == parts
-
-    def mean_over_processes(self, tensor: Tensor) -> Tensor:
-        """Mean of a tensor over processes; alone it is not copied."""
-        return self.accelerator.reduce(tensor, "mean") if self.accelerator.num_processes > 1 else tensor
-
-    def backward(self, batch: Batch) -> Losses:
-        """Losses of a part of the batch; their gradients are added to those of the parameters."""
-        losses = self.objective(self.forward, batch)
-        self.accelerator.backward(self.scaled(losses.weighted))
-        return losses
 
     def scaled(self, weighted: Tensor) -> Tensor:
         """Loss of a part: processes average their gradients, so each scales its sum by their number."""

@@ -2,7 +2,7 @@
 
 `SingleHead` multiplies by a fixed weight, `OverRunningMean` and `OverUncertainty` divide by a learned one; all fixed
 weights are functions in `unequal.timesteps.weights`. States of learned weights come first: running means of bins, and
-uncertainties of the noise or of clusters of timesteps. Networks with three heads have objectives of their own.
+uncertainties of the noise. Networks with three heads have objectives of their own.
 """
 
 from abc import ABC, abstractmethod
@@ -17,8 +17,8 @@ from unequal.diffusion.predictions import NetworkFunction, add_noise, squared_er
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional
-from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
-from unequal.timesteps.partition import Partition, clusters_by, equal_log_snr
+from unequal.settings.loss_weights import LearnedUncertainty, LossWeight, RunningMean
+from unequal.timesteps.partition import Partition, equal_log_snr
 from unequal.training.batches import Batch
 
 #: Loss of an untrained network, about, in the space of ε, v or x0: images and noise are of order 1.
@@ -65,8 +65,6 @@ class Uncertainty(nn.Module):
     """u of each timestep (EDM2, 2312.02696, section 2.2): linear in Fourier features of (ln r)/4, r = σ/α; first 0."""
 
     features: Tensor
-    #: Learning rate; None: that of the network.
-    own_lr: float | None = None
 
     def __init__(self, schedule: NoiseSchedule) -> None:
         super().__init__()
@@ -75,34 +73,6 @@ class Uncertainty(nn.Module):
 
     def at(self, timesteps: Tensor | slice) -> Tensor:
         return self.features[timesteps] @ self.weight
-
-    def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
-        """The minimised loss L/e^u + u, from L/e^u and u [B]."""
-        return divided + weighted
-
-
-class ClusterUncertainty(nn.Module):
-    """z of each cluster of timesteps, 0 before the first step (1705.07115, as ANT, 2306.00354, has it)."""
-
-    members: Tensor
-    #: ANT's learning rate, whatever that of the network is.
-    own_lr: float | None = 0.025
-
-    def __init__(self, clusters: Partition, device: torch.device) -> None:
-        super().__init__()
-        self.register_buffer("members", torch.from_numpy(clusters.members).to(device), persistent=False)
-        self.weight = nn.Parameter(torch.zeros(len(clusters), device=device))
-
-    def at(self, timesteps: Tensor | slice) -> Tensor:
-        return self.weight[self.members[timesteps]]
-
-    def minimised(self, divided: Tensor, weighted: Tensor) -> Tensor:
-        """The minimised loss ½·(L/e^z + K·z), from L/e^z and z [B].
-
-        Its mean over a batch with as many images of each cluster is Σ_k ½·(e^(−z_k)·L_k/K + z_k), L_k the mean of a
-        cluster; at the least of that, z_k = ln(L_k/K).
-        """
-        return (divided + len(self.weight) * weighted) / 2
 
 
 def fourier_features(level: Tensor) -> Tensor:
@@ -134,9 +104,6 @@ class Objective(nn.Module, ABC):
     A step's batch comes in parts, one a process and accumulated part. `forward` uses the state before the step and
     only adds up; `end_step` takes the sums in, so that the number of parts changes nothing.
     """
-
-    #: Learning rate of its own parameters; None: that of the network.
-    own_lr: float | None = None
 
     @abstractmethod
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
@@ -283,16 +250,15 @@ class OverUncertainty(Wrapped):
     comparable: the log has L as `loss`, and the minimised value as `uncertain`.
     """
 
-    def __init__(self, objective: Objective, uncertainty: Uncertainty | ClusterUncertainty) -> None:
+    def __init__(self, objective: Objective, uncertainty: Uncertainty) -> None:
         super().__init__(objective)
         self.uncertainty = uncertainty
-        self.own_lr = uncertainty.own_lr
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         found = self.objective(net, batch)
         u = self.uncertainty.at(batch.timesteps)
         # A timestep's importance weighs all that is learned from it, u too.
-        whole = self.uncertainty.minimised(found.weighted / u.exp(), batch.weights * u)
+        whole = found.weighted / u.exp() + batch.weights * u
         loss = found.weighted.detach().mean()
         return Losses(whole, found.terms | {"loss": loss, "uncertain": whole.detach().mean()})
 
@@ -304,7 +270,7 @@ class OverUncertainty(Wrapped):
             parameter.grad = total(parameter.grad) / total(torch.ones_like(parameter.grad[0]))
 
     def factors(self) -> Tensor:
-        """e^(−u) [T]; the constants of clusters are left out."""
+        """e^(−u) [T]."""
         return torch.exp(-self.uncertainty.at(slice(None))).detach()
 
 
@@ -318,9 +284,6 @@ def objective_for(
         schedule: its own, on the training device.
         weight: of timesteps; None: 1 everywhere.
         scale: of all weights.
-
-    Raises:
-        UserError: clusters that cannot be made.
     """
     kind = Hybrid if spec.variance == "learned" else SingleHead
     table = None if weight is None else scale * weight.table(spec.prediction, schedule.snr)
@@ -332,7 +295,4 @@ def objective_for(
             return OverRunningMean(objective, bins, weight.half_life_images, device)
         case LearnedUncertainty():
             return OverUncertainty(objective, Uncertainty(schedule))
-        case LearnedClusterUncertainty():
-            clusters = clusters_by(weight.cluster_by, schedule, weight.clusters)
-            return OverUncertainty(objective, ClusterUncertainty(clusters, device))
     return objective

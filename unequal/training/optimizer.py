@@ -32,7 +32,7 @@ def build_optimizer(
 def objective_group(objective: Objective) -> list[dict[str, Any]]:
     """Parameters of an objective, as a group of an optimizer without decay; none where it learns nothing."""
     learned = list(objective.parameters())
-    return [{"params": learned, "weight_decay": 0.0, "own_lr": objective.own_lr}] if learned else []
+    return [{"params": learned, "weight_decay": 0.0}] if learned else []
 
 
 def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -47,7 +47,7 @@ def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_s
     first = momentum(settings, images_seen, budget)
     rate = learning_rate(settings, images_seen, budget) * compensation(settings, first)
     for group in optimizer.param_groups:
-        group["lr"] = rate if (own := group.get("own_lr")) is None else own
+        group["lr"] = rate
         if "betas" in group:
             group["betas"] = (first, settings.betas[1])
         else:

@@ -36,7 +36,6 @@ from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import Objective, objective_for
 
 if TYPE_CHECKING:
-    from unequal.training.gradient_surgery import Surgery
     from unequal.training.pictures import Pictures
 
 #: Figures of the log that mean the same in every training.
@@ -144,7 +143,6 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
-        surgery=surgery_of(job.recipe, start.spec),
         pictures=pictures,
     )
     return Outcome(job, start, trainer.run())
@@ -194,15 +192,6 @@ def pictures_of(workspace: Workspace, job: TrainingJob, start: Start) -> "Pictur
         batch_size=min(COUNT, training.batch_size // training.gradient_accumulation),
         log=workspace.picture,
     )
-
-
-def surgery_of(recipe: Recipe, spec: ModelSpec) -> "Surgery | None":
-    """The recipe's gradient surgery, if it has one."""
-    if (chosen := recipe.conflicts) is None:
-        return None
-    from unequal.training.gradient_surgery import COMBINATIONS, Surgery  # needed by few trainings
-
-    return Surgery(chosen.clusters_of(spec.noise_schedule()), COMBINATIONS[chosen.kind])
 
 
 def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, RunningMean
-from unequal.settings.recipe import Optimizer
+from unequal.settings.loss_weights import LearnedUncertainty, RunningMean
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives import (
@@ -24,7 +23,6 @@ from unequal.training.objectives import (
     SingleHead,
     objective_for,
 )
-from unequal.training.optimizer import build_optimizer, objective_group, set_schedule
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)
@@ -37,11 +35,6 @@ def over_running_mean(half_life: int = 8) -> OverRunningMean:
 
 def over_uncertainty() -> OverUncertainty:
     return objective_for(spec_of(), SCHEDULE, LearnedUncertainty(kind="learned_uncertainty"))
-
-
-def over_clusters() -> OverUncertainty:
-    weight = LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=2, cluster_by="timestep")
-    return objective_for(spec_of(), SCHEDULE, weight)
 
 
 def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:
@@ -168,35 +161,3 @@ def test_its_features_have_a_length_of_one_and_are_always_the_same():
     assert features.shape == (50, FEATURES)
     torch.testing.assert_close(features.norm(dim=1), torch.ones(50), rtol=0.2, atol=0)
     torch.testing.assert_close(features, over_uncertainty().uncertainty.features)
-
-
-def test_of_clusters_it_is_half_of_losses_over_their_number_and_uncertainties():
-    """Σ_k ½·(e^(−z_k)·L_k/K + z_k), of two clusters with the mean losses 1 and 3, and its gradient at 0."""
-    objective, batch = over_clusters(), batch_at([3, 20, 30, 45])
-    whole = objective(wrong_by(batch, [0.5, 1.5, 2.0, 4.0]), batch).weighted.mean()
-    assert float(whole.detach()) == pytest.approx((1 / 2 + 3 / 2) / 2, rel=1e-5)
-    whole.backward()
-    (z,) = objective.parameters()
-    assert z.grad is not None
-    assert z.grad.tolist() == pytest.approx([(1 - 1 / 2) / 2, (1 - 3 / 2) / 2], rel=1e-5)
-
-
-def test_at_its_least_clusters_uncertainty_is_the_logarithm_of_their_share():
-    objective, batch = over_clusters(), batch_at([3, 45])
-    with torch.no_grad():
-        next(objective.parameters()).copy_(torch.tensor([0.5 / 2, 4.0 / 2]).log())
-    objective(wrong_by(batch, [0.5, 4.0]), batch).weighted.mean().backward()
-    (z,) = objective.parameters()
-    assert z.grad is not None
-    assert z.grad.tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
-
-
-def test_clusters_have_ants_learning_rate_and_the_noise_that_of_the_network():
-    settings = Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, warmup_images=0, decay="constant")
-    rates = {}
-    for name, objective in {"clusters": over_clusters(), "noise": over_uncertainty()}.items():
-        optimizer = build_optimizer([nn.Parameter(torch.zeros(1))], settings, torch.device("cpu"))
-        optimizer.add_param_group(*objective_group(objective))
-        set_schedule(optimizer, settings, 0, 100)
-        rates[name] = [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
-    assert rates == {"clusters": [(1e-3, 0.1), (0.025, 0.0)], "noise": [(1e-3, 0.1), (1e-3, 0.0)]}
