@@ -20,11 +20,11 @@ from torch import nn
 from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import limited_groups, network_of, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
+from unequal.experts.anatomy import Anatomy, units_by
+from unequal.experts.fit import fit_to_limit
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord
-from unequal.pruning.anatomy import Anatomy, units_by
-from unequal.pruning.fit import fit_to_limit
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params import Params
 from unequal.timesteps.partition import TimestepRange, TimestepSet

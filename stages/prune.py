@@ -1,8 +1,8 @@
 """Prune the base to the FLOPs limit of one group of timesteps."""
 
 from unequal.data.prepared import PreparedData
+from unequal.experts.prune import PruningJob, produce
 from unequal.pipeline.stage import Run, stage
-from unequal.pruning.prune import PruningJob, produce
 from unequal.settings.pruning import Pruning
 from unequal.settings.strict import StageSettings, key
 from unequal.training.timestep_files import read_groups

@@ -10,11 +10,11 @@ from one_line import refusal
 from tensors import equal
 
 from unequal.experts import plan as plans
+from unequal.experts.bank import read_bank
 from unequal.experts.plan import ExpertsJob, carry_out, totals, train_expert
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
-from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.groups import Plan
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import networkx as nx
 from dvc.repo import Repo
 
-from unequal.pruning.bank import STATE
+from unequal.experts.bank import STATE
 from unequal.runtime.files import files_below, read_facts
 from unequal.runtime.tensor_files import saved_or_none
 from unequal.training.checkpoint import previous_path

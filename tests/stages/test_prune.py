@@ -11,11 +11,11 @@ from small_inputs import PROXY
 from stage_project import write_params
 
 from stages import prune
+from unequal.experts.bank import BANK
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run
-from unequal.pruning.bank import BANK
 from unequal.runtime.files import write_json
 
 METHODS: dict[str, dict[str, Any]] = {

@@ -1,1 +1,5 @@
-"""Models for groups of timesteps: plans, and how they are carried out."""
+"""Models for groups of timesteps: networks brought under a limit of FLOPs, and plans of experts."""
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "pydantic")

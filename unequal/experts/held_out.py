@@ -16,9 +16,9 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.errors import UserError
 from unequal.evaluation.loss_profile import endpoints
+from unequal.experts.importance import PIXELS_AT_ONCE
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
-from unequal.pruning.importance import PIXELS_AT_ONCE
 from unequal.randomness import Stream, torch_seed
 from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.partition import TimestepSet, stride_of

@@ -18,13 +18,13 @@ from torch import nn
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
+from unequal.experts.bank import Bank
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
+from unequal.experts.llm_log import RequestLog
+from unequal.experts.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model
-from unequal.pruning.bank import Bank
-from unequal.pruning.llm_log import RequestLog
-from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
 from unequal.runtime.files import appearing, content_hash, read_facts, remove, write_facts
 from unequal.runtime.workspace import Workspace, nested

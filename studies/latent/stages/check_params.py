@@ -3,6 +3,6 @@
 from studies.latent.params import Params
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import Gate
-from unequal.pruning.reach import check_reach
+from unequal.experts.reach import check_reach
 
 main = Gate(__name__, Params, check_labels, check_reach)

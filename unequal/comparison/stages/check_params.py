@@ -3,8 +3,8 @@
 from unequal.comparison.params import ComparisonParams
 from unequal.data.labels import check_images, check_labels
 from unequal.evaluation.weights import check_weights
+from unequal.experts.reach import check_reach
 from unequal.models.pretrained import check_pretrained
 from unequal.pipeline.gate import Gate
-from unequal.pruning.reach import check_reach
 
 main = Gate(__name__, ComparisonParams, check_labels, check_images, check_weights, check_reach, check_pretrained)

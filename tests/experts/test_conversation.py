@@ -9,13 +9,13 @@ from chat_server import Reply, answer, error, serving
 from search_place import MAGNITUDE, SEARCH, Here
 from torch import nn
 
-from unequal.pruning.anatomy import Anatomy, blocks_of
-from unequal.pruning.bank import BANK
-from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.importance import ranked
-from unequal.pruning.llm_log import RequestLog
-from unequal.pruning.prompt import prompt_of
-from unequal.pruning.proxy import decide
+from unequal.experts.anatomy import Anatomy, blocks_of
+from unequal.experts.bank import BANK
+from unequal.experts.evaluator import Evaluator
+from unequal.experts.importance import ranked
+from unequal.experts.llm_log import RequestLog
+from unequal.experts.prompt import prompt_of
+from unequal.experts.proxy import decide
 from unequal.settings.pruning import Proxy
 
 #: Entries with a ratio of their own, in order.

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from unequal.errors import UserError, plain
-from unequal.pruning.anatomy import blocks_of
-from unequal.pruning.answers import Completion, Refused, answer_model, completion_in, error_in, schemes_in
-from unequal.pruning.bank import Candidate, Proposal
-from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.llm_log import LoggedRequest, RequestLog, cost
-from unequal.pruning.prompt import prompt_of
+from unequal.experts.anatomy import blocks_of
+from unequal.experts.answers import Completion, Refused, answer_model, completion_in, error_in, schemes_in
+from unequal.experts.bank import Candidate, Proposal
+from unequal.experts.evaluator import Evaluator
+from unequal.experts.llm_log import LoggedRequest, RequestLog, cost
+from unequal.experts.prompt import prompt_of
 from unequal.settings.pruning import OPENAI_HOST, Llm
 
 #: Sent in a key's place, lest the library look for one in the environment.

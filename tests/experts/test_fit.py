@@ -18,13 +18,13 @@ from specs import low_resolution
 from tensors import equal
 from torch.nn import functional as F
 
+from unequal.experts import fit
+from unequal.experts.anatomy import Anatomy, Unit
+from unequal.experts.fit import fit_to_limit, remove, too_many
+from unequal.experts.importance import Target, ranked
+from unequal.experts.proxy import decide
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.pruned import Block, take_away
-from unequal.pruning import fit
-from unequal.pruning.anatomy import Anatomy, Unit
-from unequal.pruning.fit import fit_to_limit, remove, too_many
-from unequal.pruning.importance import Target, ranked
-from unequal.pruning.proxy import decide
 from unequal.settings.pruning import Proxy
 
 pytestmark = pytest.mark.slow

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_place import all_units
 
+from unequal.experts.anatomy import Anatomy, Unit, across, blocks_of, scale_at, scaled_order, scheme_of, units_by
+from unequal.experts.fit import remove, removed_channels
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.models.backbones.unet2d.pruning import block_of
-from unequal.pruning.anatomy import Anatomy, Unit, across, blocks_of, scale_at, scaled_order, scheme_of, units_by
-from unequal.pruning.fit import remove, removed_channels
 from unequal.settings.params import Params
 
 BuildNet = Callable[..., UNet2DModel]

@@ -8,11 +8,11 @@ from one_line import refusal
 from params_files import edited
 
 from unequal.cli.architecture import spec_of
+from unequal.experts.anatomy import Anatomy, units_by
+from unequal.experts.fit import fit_to_limit
+from unequal.experts.reach import check_reach, least_share
 from unequal.models.backbones import backbone
 from unequal.models.backbones.backbone import build_outline, count_cost
-from unequal.pruning.anatomy import Anatomy, units_by
-from unequal.pruning.fit import fit_to_limit
-from unequal.pruning.reach import check_reach, least_share
 from unequal.settings.params import Params
 
 DEFAULT = Path(__file__).parents[2] / "params.yaml"

@@ -9,11 +9,11 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from search_place import MAGNITUDE, Here
 
 from unequal.data.prepared import PreparedData, tensor_of
+from unequal.experts.anatomy import Anatomy
+from unequal.experts.evaluator import Evaluator
+from unequal.experts.importance import Target, ranked
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import ModelRecord
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.importance import Target, ranked
 from unequal.settings.training import Runtime
 from unequal.timesteps.partition import TimestepRange
 

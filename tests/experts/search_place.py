@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from unequal.pruning.anatomy import Anatomy, Unit, units_by
-from unequal.pruning.bank import Bank
+from unequal.experts.anatomy import Anatomy, Unit, units_by
+from unequal.experts.bank import Bank
 from unequal.settings.pruning import DiffPruning, Importance, Magnitude, Random, Taylor
 from unequal.settings.training import Runtime
 

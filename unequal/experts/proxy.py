@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unequal.errors import UserError, say
-from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
-from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
-from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
-from unequal.pruning.importance import Target, ranked
-from unequal.pruning.llm import LanguageModel, Unanswered
-from unequal.pruning.llm_log import RequestLog
+from unequal.experts.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
+from unequal.experts.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
+from unequal.experts.evaluator import Evaluator
+from unequal.experts.fit import PrunedNetwork, removed_channels, too_many
+from unequal.experts.importance import Target, ranked
+from unequal.experts.llm import LanguageModel, Unanswered
+from unequal.experts.llm_log import RequestLog
 from unequal.randomness import Stream, numpy_generator
 from unequal.runtime.files import read_facts, write_facts
 from unequal.runtime.progress import progress

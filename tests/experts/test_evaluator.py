@@ -6,7 +6,7 @@ import pytest
 import torch
 from one_line import refusal
 
-from unequal.pruning.anatomy import blocks_of
+from unequal.experts.anatomy import blocks_of
 from unequal.settings.pruning import Finetuning
 
 

@@ -11,11 +11,10 @@ from search_place import DIFF_PRUNING, MAGNITUDE, METHODS, TAYLOR
 from torch import Tensor
 
 from unequal.data.prepared import tensor_of, to_model_range
-from unequal.models.pruned import Block
-from unequal.pruning import importance
-from unequal.pruning.anatomy import Anatomy, Unit
-from unequal.pruning.fit import remove
-from unequal.pruning.importance import (
+from unequal.experts import importance
+from unequal.experts.anatomy import Anatomy, Unit
+from unequal.experts.fit import remove
+from unequal.experts.importance import (
     Target,
     ascending_gradient,
     batch_gradient,
@@ -24,6 +23,7 @@ from unequal.pruning.importance import (
     ranked,
     weighty,
 )
+from unequal.models.pruned import Block
 from unequal.randomness import Stream, noise_of, numpy_generator, uniform_of
 from unequal.training.batches import draw_at, image_indices
 

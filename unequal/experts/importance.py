@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unequal.experts.anatomy import Anatomy, Importance, Unit, units_by
 from unequal.models.folder import ModelRecord
-from unequal.pruning.anatomy import Anatomy, Importance, Unit, units_by
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
 from unequal.settings.pruning import Timesteps

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from unequal.experts.anatomy import Anatomy, Unit, blocks_of
+from unequal.experts.bank import Candidate
+from unequal.experts.evaluator import Evaluator
 from unequal.models.pruned import prunable_kind_of
 from unequal.models.spec import Space
-from unequal.pruning.anatomy import Anatomy, Unit, blocks_of
-from unequal.pruning.bank import Candidate
-from unequal.pruning.evaluator import Evaluator
 from unequal.timesteps.partition import Interleaved, TimestepSet
 
 
@@ -21,7 +21,7 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
     target, anatomy = evaluator.target, evaluator.anatomy
     blocks = blocks_of(evaluator.ranking)
     macs, finetuning = target.record.macs, evaluator.finetuning
-    template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
+    template = Template(files("unequal.experts").joinpath("prompt.md").read_text(encoding="utf-8"))
     return template.substitute(
         inputs=described_inputs(target.record.spec.space),
         network=prunable_kind_of(anatomy.net).description,

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from unequal.errors import UserError
+from unequal.experts.anatomy import Anatomy, units_by
+from unequal.experts.fit import removed_channels
 from unequal.models.backbones.backbone import build_outline
 from unequal.models.spec import ModelSpec, Space
-from unequal.pruning.anatomy import Anatomy, units_by
-from unequal.pruning.fit import removed_channels
 from unequal.settings.core import Core
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from torch import nn
 
 from unequal.data.prepared import PreparedData, tensor_of
+from unequal.experts.anatomy import Anatomy
+from unequal.experts.bank import BANK
+from unequal.experts.fit import PrunedNetwork, fit_to_limit
+from unequal.experts.importance import Target, ranked
+from unequal.experts.proxy import Decision, decide
 from unequal.models.folder import ModelRecord, load_model, save_model
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.bank import BANK
-from unequal.pruning.fit import PrunedNetwork, fit_to_limit
-from unequal.pruning.importance import Target, ranked
-from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.runtime.workspace import Workspace
 from unequal.settings.pruning import Proxy, Pruning

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from unequal.errors import UserError
+from unequal.experts.anatomy import Anatomy, Scheme, Unit, scaled_order
+from unequal.experts.fit import PrunedNetwork, fit_to_limit
+from unequal.experts.importance import Target
 from unequal.models.backbones.backbone import training_flops
-from unequal.pruning.anatomy import Anatomy, Scheme, Unit, scaled_order
-from unequal.pruning.fit import PrunedNetwork, fit_to_limit
-from unequal.pruning.importance import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Finetuning
 from unequal.settings.recipe import Optimizer

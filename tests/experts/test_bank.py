@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from one_line import refusal
 
-from unequal.pruning.bank import BANK, STATE, Bank, Candidate, TpeProposer, read_bank, rounds_of
+from unequal.experts.bank import BANK, STATE, Bank, Candidate, TpeProposer, read_bank, rounds_of
 
 FACTS: dict[str, Any] = {
     "proposer": "tpe",

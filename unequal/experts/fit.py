@@ -8,10 +8,10 @@ import numpy as np
 from torch import nn
 
 from unequal.errors import UserError
+from unequal.experts.anatomy import Anatomy, Unit
 from unequal.models.backbones.backbone import Cost, count_cost
 from unequal.models.folder import Removal
 from unequal.models.pruned import take_away
-from unequal.pruning.anatomy import Anatomy, Unit
 
 
 @dataclass(frozen=True)

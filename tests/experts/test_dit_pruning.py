@@ -12,14 +12,14 @@ from one_line import refusal
 from search_place import METHODS, SEARCH, all_units
 from specs import class_labels, dropped_labels
 
+from unequal.experts.anatomy import Anatomy
+from unequal.experts.fit import fit_to_limit, remove, removed_channels
+from unequal.experts.importance import Target, ranked
+from unequal.experts.proxy import decide
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model, take_away
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.fit import fit_to_limit, remove, removed_channels
-from unequal.pruning.importance import Target, ranked
-from unequal.pruning.proxy import decide
 from unequal.settings.pruning import Proxy
 
 BuildDiT = Callable[..., DiffusionTransformer]

@@ -13,12 +13,12 @@ import pytest
 from chat_server import Chat, Reply, answer, closed_port, error, serving
 
 from unequal.errors import UserError
-from unequal.pruning.anatomy import blocks_of
-from unequal.pruning.answers import Refused, answer_model, completion_in, schemes_in
-from unequal.pruning.bank import Candidate
-from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.llm import LanguageModel, Unanswered
-from unequal.pruning.llm_log import RequestLog
+from unequal.experts.anatomy import blocks_of
+from unequal.experts.answers import Refused, answer_model, completion_in, schemes_in
+from unequal.experts.bank import Candidate
+from unequal.experts.evaluator import Evaluator
+from unequal.experts.llm import LanguageModel, Unanswered
+from unequal.experts.llm_log import RequestLog
 from unequal.settings.pruning import Llm
 
 pytestmark = pytest.mark.slow
@@ -346,7 +346,7 @@ def test_what_may_pass_is_waited_for(evaluator, reply, line):
 
 def test_waits_double(evaluator, monkeypatch):
     waits: list[float] = []
-    monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
+    monkeypatch.setattr("unequal.experts.llm.time.sleep", waits.append)
     with serving([error(500, "oops")]) as chat, pytest.raises(Unanswered):
         model(chat, evaluator, attempts=5, backoff_s=0.5).propose(1, [])
     # The server's own pauses are 0.

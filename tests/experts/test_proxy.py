@@ -13,11 +13,11 @@ from one_line import refusal
 from search_place import MAGNITUDE, SEARCH, TAYLOR, Here
 from tensors import equal
 
-from unequal.pruning.anatomy import Anatomy, blocks_of
-from unequal.pruning.bank import BANK, Bank
-from unequal.pruning.evaluator import FRESH, Evaluator
-from unequal.pruning.importance import ranked
-from unequal.pruning.proxy import Decision, decide
+from unequal.experts.anatomy import Anatomy, blocks_of
+from unequal.experts.bank import BANK, Bank
+from unequal.experts.evaluator import FRESH, Evaluator
+from unequal.experts.importance import ranked
+from unequal.experts.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy
 
