@@ -2,8 +2,7 @@
 
 `snakemake --cores 2` runs independent stages side by side. dvc.lock says which stages are stale, as for `dvc repro`, and
 takes up what has finished: neither engine has anything left to do after the other.
-`--directory studies/<name>` runs a study's graph. `unequal race run` asks for that of a race, with the stages of dvc.yaml
-that it waits for.
+`--directory studies/<name>` runs a study's graph.
 """
 
 import atexit
@@ -20,7 +19,7 @@ from snakemake.logging import logger
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
-from unequal.pipeline.engines import GRAPH_ASKED, StopFilter, interrupt_once, print_recommendation, print_summary
+from unequal.pipeline.engines import StopFilter, interrupt_once, print_recommendation, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
@@ -37,9 +36,6 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
     raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
 
 GRAPH = Path("dvc.yaml")
-# The graph whose outputs are asked for, and the one whose stages it waits for.
-ASKED = Path(os.environ.get(GRAPH_ASKED, GRAPH))
-GRAPHS = dict.fromkeys([GRAPH, ASKED])
 # The settings are checked, and DVC's stage `code` is done here: a rule `code` would make all later rules run again. Jobs
 # skip both: their code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
@@ -55,13 +51,12 @@ if workflow.is_main_process:
             raise
         write_fingerprints(GRAPH, Path(workflow.basedir))
         write_sources(GRAPH)
-        for graph in GRAPHS:
-            record_finished(graph)  # what a killed engine has left
+        record_finished(GRAPH)  # what a killed engine has left
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
-# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's; and of a race.
-STAGES = [stage for graph in GRAPHS for stage in stages_of(graph)]
+# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
+STAGES = stages_of(GRAPH)
 
 # Jobs inherit it, on a cluster too: their outputs stay stored until this Snakemake has recorded them.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
@@ -97,15 +92,13 @@ onstart:
 
 
 onsuccess:
-    for graph in GRAPHS:
-        record_or_report(graph)
+    record_or_report(GRAPH)
     print_summary(Path("logs/report.log"), STOP.since)
 
 
 onerror:
     STOP.report(Path("logs"))
-    for graph in GRAPHS:
-        record_or_report(graph)
+    record_or_report(GRAPH)
 
 
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
@@ -126,10 +119,6 @@ MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 
 def is_gate(stage):
     return (stage.meta or {}).get("gate", False)
-
-
-def is_asked(stage):
-    return is_gate(stage) or Path(stage.path).resolve() == ASKED.resolve()
 
 
 def rule_name(stage):
@@ -200,7 +189,7 @@ def reasons(stage):
 
 rule all:
     input:
-        [out.def_path for stage in STAGES if is_asked(stage) for out in stage.outs],
+        [out.def_path for stage in STAGES for out in stage.outs],
 
 
 # lint: the rules name neither container nor conda environment, since pyproject.toml pins the environment of all.

@@ -110,7 +110,7 @@ def test_data_that_are_gone_stop_both_engines_in_one_line(project):
         gone.rename(project / IMAGES)
 
 
-#: Programs that import diffusers; `replicate` imports of torch only what the harness does.
+#: Programs that import diffusers.
 WITH_DIFFUSERS = {
     *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups"),
     *("profile_loss", "profile_floor", "prune", "evaluate_fid", "check_params"),
@@ -120,7 +120,7 @@ WITH_DIFFUSERS = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("library", "reached"), [("torch", set(PROGRAMS) - {"replicate"}), ("diffusers", WITH_DIFFUSERS)],
+    ("library", "reached"), [("torch", set(PROGRAMS)), ("diffusers", WITH_DIFFUSERS)],
     ids=["torch", "diffusers"],
 )  # fmt: skip
 def test_another_version_of_a_library_is_noticed_by_both_engines(project, tmp_path, library, reached):

@@ -57,7 +57,7 @@ def test_whatever_needs_more_says_so_in_one_line(alone):
 
 @pytest.mark.parametrize(
     ("gone", "listed", "refused"),
-    [("transformers", {"check", "race", "suggest"}, "profile"), ("mlflow", {"profile", "suggest"}, "compare")],
+    [("transformers", {"check", "compare", "suggest"}, "profile"), ("mlflow", {"profile", "suggest"}, "compare")],
 )
 def test_commands_are_listed_whose_libraries_are_there(gone, listed, refused, monkeypatch):
     monkeypatch.setattr(errors, "find_spec", lambda name: None if name == gone else object())

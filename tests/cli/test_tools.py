@@ -319,7 +319,7 @@ def test_estimate_prices_a_table_of_paper_3_in_latents_too(capsys: pytest.Captur
     with torch.device("meta"):
         cost = count_cost(network_of(params))
     works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
-    assert {"train_mixed", "finetune_slots", estimate.REPEATED}.isdisjoint(works)
+    assert {"train_mixed", "finetune_slots"}.isdisjoint(works)
     estimate.print_table(list(works.values()), estimate.Rates({"bf16": 1e9}, 1e9), "bf16", 1.0)
     assert "train_mixed" not in capsys.readouterr().out
     # 30 k and 10 k steps a group; the mean of the limits over groups is 0.775.

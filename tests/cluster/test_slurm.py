@@ -15,7 +15,7 @@ import one_node
 import psutil
 import pytest
 from engines_said import stages_of_repro
-from harness.projects import ROOT, commit, copy_of_repository, edit, keep_stages, run, tiny_copy
+from harness.projects import commit, copy_of_repository, edit, keep_stages, run, tiny_copy
 from harness.server import tracking_server
 from harness.starting import Commands, log_of
 from harness.traces import Stage, made_by
@@ -155,22 +155,6 @@ def test_all_stages_are_runs_on_the_server(finished, server):
     assert len(runs) - len(children) == 1
     assert all(one.info.status == "FINISHED" for one in runs)
     assert not (finished / "mlflow.db").exists()
-
-
-@pytest.mark.thorough
-@on_slurm
-def test_a_race_runs_as_jobs(tmp_path, environment, warm):
-    project = project_of(tmp_path / "project")
-    folder = project / "tiny-race"
-    folder.mkdir()
-    shutil.copy(ROOT / "tests/race/tiny/params.yaml", folder)
-    command = ("python", "-m", "unequal", "race", "run", "tiny-race", "--", "--profile", "profiles/slurm")
-    said = run(project, *command, environment=next_to(project, environment) | warm)
-    assert "race: confirm is judged" in said
-    trained = {path.stem for path in folder.glob("results/race/trainings/*/*.json")}
-    jobs = [job for job in jobs_of(environment) if rule_of(job).startswith(("train_arm_", "train_experts_"))]
-    assert len(jobs) >= len(trained) > 10
-    assert (folder / "results/race/recipe.yaml").exists()
 
 
 @pytest.mark.thorough

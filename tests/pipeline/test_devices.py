@@ -122,7 +122,6 @@ def test_a_machines_gpus_are_those_that_are_visible(visible, names, two_gpus, mo
         ({LENT: "GPU-a,GPU-b"}, "auto", ["GPU-a", "GPU-b"]),
         ({DVC_STAGE: "train@base"}, "auto", ["GPU-1", "GPU-2"] * 3),
         ({DVC_STAGE: "studies/x/dvc.yaml:train@base"}, "cuda", ["GPU-1", "GPU-2"] * 3),
-        ({DVC_STAGE: "race/dvc.yaml:train_arm@x"}, "auto", ["GPU-1", "GPU-2"] * 3),
         ({DVC_STAGE: "train@base"}, "cpu", []),
         ({DVC_STAGE: "other"}, "auto", []),
         ({DVC_STAGE: "report"}, "auto", []),
@@ -136,8 +135,6 @@ def test_engines_lend_gpus_to_stages_that_ask_for_one(
 ):
     monkeypatch.chdir(tmp_path)
     wanting = {"meta": {"gpu": 1}}
-    Path("race").mkdir()
-    Path("race/dvc.yaml").write_text(yaml.safe_dump({"stages": {"train_arm": {"do": wanting}}}))
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"train": wanting, "report": {}}}))
     for name, value in surroundings.items():
         monkeypatch.setenv(name, value)

@@ -8,19 +8,14 @@ import pytest
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.evaluation.loss_profile import Errors, endpoints
 from unequal.report.comparisons import (
-    SAME_WITHIN,
     Comparison,
-    are_judged,
     difference_of,
     fid_differences,
-    judged,
     loss_differences,
     pairings,
 )
-from unequal.report.figures import Replicas
 from unequal.report.results import Variant
 from unequal.report.statements import Difference
-from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 
 
 def variant(name: str, fid: float = 2.0, images: int = 1000, training: int = 1000, sampling: int = 100) -> Variant:
@@ -97,33 +92,3 @@ def test_a_change_of_every_error_is_one_of_every_endpoint() -> None:
     assert loss_differences(endpoints(schedule), {"b": control}, "a", "b") == {}
     # d ln r = dr/r, at 1.96 standard errors.
     assert difference_of(-0.5, 0.01)[:2] == pytest.approx((math.log(0.5), 1.95996 * 0.02), rel=1e-5)
-
-
-BASE = np.array([1.0, 1.2, 0.9, 1.1, 1.05])
-JITTER = np.array([1.001, 0.999, 1.0, 1.002, 0.998])
-
-
-def replicas(**models: np.ndarray) -> Replicas:
-    values = {name: found.tolist() for name, found in models.items()}
-    return Replicas(range(len(BASE)), dict.fromkeys(SAME_WITHIN, values))
-
-
-def test_verdicts_are_those_of_blocks_by_seed() -> None:
-    """The seeds' own level, ± 15 % here, is common to all models of a seed and takes no part."""
-    found = replicas(base=BASE, lower=BASE * 0.8 * JITTER, higher=BASE * 1.3 * JITTER, alike=BASE * JITTER)
-    pairs = [("lower", "base"), ("higher", "base"), ("alike", "base")]
-    found_differences = judged(found, "fid", pairs)
-    assert [one.verdict for one in found_differences if one] == [BETTER, WORSE, SAME]
-    assert found_differences[0] is not None
-    assert found_differences[0].log_ratio == pytest.approx(math.log(0.8) + np.log(JITTER).mean())
-    assert found_differences[0].text().startswith("better, −20.0 % (−20.")
-    assert [one.distinguishable for one in found_differences if one] == [True, True, False]
-
-
-def test_of_what_scatters_only_large_differences_are_judged() -> None:
-    noise = np.array([0.8, 1.2, 0.9, 1.25, 0.75])
-    found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
-    found_differences = judged(found, "fid", [("noisy", "base"), ("far", "base")])
-    assert [one.verdict for one in found_differences if one] == [NOT_TESTABLE, WORSE]
-    # Two trainings show no scatter.
-    assert [are_judged(Replicas(range(count), {})) for count in (1, 2, 3, 5)] == [False, False, True, True]

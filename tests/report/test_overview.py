@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from unequal.pipeline.engines import print_recommendation, print_summary
 from unequal.pipeline.trials import is_trial, place_below
-from unequal.report.figures import Replicas
 from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
 from unequal.report.overview import Recommendation, pareto_front, recommend
 from unequal.report.results import RunResults, Variant, data_condition
 from unequal.report.statements import Difference
 from unequal.report.summary import HEAD, commands, summary
 from unequal.runtime.files import write_json
-from unequal.statistics.verdicts import BETTER
 
 FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}
 
@@ -27,7 +25,7 @@ def results(fids: dict[str, float]) -> RunResults:
     found: Any = object.__new__(RunResults)
     variants = {name: Variant(name, fid, 0.1, 0.0, 0.0, 2, 1, 1, 1, 1, (1,)) for name, fid in fids.items()}
     base = {"extractor": "rotations-0123456789ab"}
-    for name, value in {"variants": variants, "replicas": Replicas(seeds=[0], endpoints={}), "base": base}.items():
+    for name, value in {"variants": variants, "base": base}.items():
         object.__setattr__(found, name, value)
     return found
 
@@ -65,18 +63,6 @@ def test_a_method_is_recommended_only_if_its_fid_is_distinguishably_lower(
     found = recommend(results(fids), ready, differences)
     assert found.model == model
     assert text in found.text
-
-
-def test_repeated_trainings_are_recommended_by_their_mean() -> None:
-    """Geometric means: of the method √(2 · 4.5) = 3 in the place of 6, of the control 4 in the place of 8."""
-    found = results({"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0})
-    trainings = {"base": [10.0] * 4, "longer": [2.0, 8.0, 4.0, 4.0], "experts_unpruned": [2.0, 4.5, 3.0, 3.0]}
-    object.__setattr__(found, "replicas", Replicas(seeds=[0, 1, 2, 3], endpoints={"fid": trainings}))
-    best = recommend(found, True, {"experts_unpruned": Difference(float(np.log(3 / 4)), 0.01, BETTER)})
-    assert best.text == (
-        "Take experts unpruned (artifacts/models/experts_unpruned): its FID (rotations) of 3.00 is 25.0 % below that "
-        "of longer. Each model was trained 4 times."
-    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8))

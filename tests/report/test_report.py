@@ -155,7 +155,6 @@ def write_inputs() -> None:
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     ends = {name: end | others for name, end in ends.items()}
     write_json(Path("results/fid/reference.json"), ends | {"real_sets": "half against half"})
-    write_json(Path("results/replicas.json"), {"seeds": [0], "endpoints": {}})
     for group, share in enumerate((0.59, 0.99)):
         searched = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12, "control_fresh_loss": 0.15} if group else {}
         write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share} | searched)

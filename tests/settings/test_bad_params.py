@@ -59,10 +59,6 @@ BAD: dict[str, Bad] = {
     "a path that is not there": Bad(
         edited("network.pretrained", "/nowhere/at/all"), "network.pretrained: /nowhere/at/all: missing; allowed"
     ),
-    "two replicas": Bad(edited("replicas", 2), ": replicas: 2: two trainings do not show how much"),
-    "replicas without seeds": Bad(
-        replaced("seed: 0\nreplicas: 1", f"seed: {2**63 - 2}\nreplicas: 3"), "replicas: 3 of them have seeds"
-    ),
     "a key of another kind": Bad(edited("network.patch", 2), "network.patch: unknown key; allowed here: kind, pre"),
     "a patch that does not divide": Bad(
         transformer(patch=3), "network.patch: 3 does not divide the 8 pixels that the network sees"

@@ -29,7 +29,7 @@ from unequal.report.formatting import duration, with_prefix
 from unequal.runtime.devices import COMPILED_FROM, chosen_precision, is_compiled
 from unequal.runtime.processes import threads
 from unequal.sampling.guidance import PASSES
-from unequal.settings.params import EXPERTS, ExpertParams, Params, Sampled
+from unequal.settings.params import EXPERTS, ExpertParams, Sampled
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.timesteps.groups import mean_limit
 from unequal.training.pictures import COUNT, STEPS
@@ -50,8 +50,6 @@ MIXED = "train_mixed is paper 1's network with three heads, for noise, velocity 
 #: Copies of the weights in training: weights, gradients, average, two moments, and the optimizer's temporary copy.
 TRAINED_COPIES = 6
 MEMORY = "Memory: a training takes about {}B in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
-#: The stage that repeats all other stages.
-REPEATED = "replicate"
 #: The heaviest imports of a stage, and those of the Snakemake process that runs it.
 IMPORTS, JOB = "import torch, diffusers, mlflow", "import dvc.repo, snakemake.cli"
 
@@ -98,7 +96,7 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
     profiled = relative_cost(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     calls = params.sampling.predictions * (1 if params.sampling.guidance is None else PASSES)
     sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
-    once = [
+    return [
         Work("the others", 8 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         *([trained("train_mixed", "mixed", [1.0])] if "mixed" in recipes else []),
@@ -111,10 +109,6 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
         Work("profile_loss", len(params.profiled_models), forward=profiled * macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * macs),
     ]
-    if isinstance(params, Params):  # one stage repeats everything for further replicas
-        kinds = [sum(getattr(one, kind) for one in once) for kind in ("training", "forward", "weights")]
-        once.append(Work(REPEATED, 1, *((params.replicas - 1) * total for total in kinds)))
-    return once
 
 
 def images_at_hand(params: ExpertParams) -> int | None:
@@ -250,7 +244,7 @@ def print_table(works: list[Work], measured: Rates, precision: str, start: float
         say(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {duration(seconds):>9}")
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
     say(f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {duration(total_seconds):>9}")
-    largest = max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
+    largest = max(work.weights / max(1, work.instances) for work in works) * BYTES_PER_WEIGHT
     notes = NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest / 1e6)
     say(*notes.split("\n"), *([MIXED] if any(work.name == "train_mixed" for work in works) else []))
 

@@ -174,12 +174,9 @@ class ParamsRequest:
     def next_steps(self) -> Iterator[str]:
         """Yield lines with the next commands."""
         file = "" if self.out == PARAMS else f" {self.out}"
-        folder = "" if self.out.parent == Path() else f" {self.out.parent}"
         ready = "" if self.out == PARAMS else f"cp {self.out} {PARAMS}; "
         yield f"next: unequal check{file}; unequal try{file}  # every stage, with small budgets"
         yield f"  then, to try all methods once: {ready}snakemake --cores all"
-        if self.out.name == PARAMS.name:
-            yield f"  or, to find the best recipe within a budget: unequal race plan{folder} --budget 12h"
 
 
 def refuse_edited(out: Path) -> None:

@@ -31,7 +31,6 @@ SUBCOMMANDS = {
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
     "compare": ("unequal.comparison.command:compare", "Run a comparison of variants in blocks, or its pilot."),
-    "race": ("unequal.race.command:race", "Find the recipe that trains best on your data, within a budget."),
     "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
     "suggest": ("unequal.profiler.commands:suggest", "Suggest settings of training and sampling from a profile."),
 }

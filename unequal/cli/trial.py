@@ -17,7 +17,6 @@ from unequal.cli.machine import busy
 from unequal.comparison.run import make_project, run_engine
 from unequal.errors import UserError, say
 from unequal.pipeline.params_files import check_params
-from unequal.pipeline.replicas import with_value
 from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
@@ -109,7 +108,7 @@ def least(document: dict[str, Any], file: Path) -> dict[str, Any]:
 
 def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
     """Lower all counts outside trainings, and drop models that differ only in a number."""
-    document = sound(document, {"replicas": 1, "evaluation.allow_singular": True}, file)
+    document = sound(document, {"evaluation.allow_singular": True}, file)
     for keys, value in smaller(document):
         document = sound(document, {keys: value}, file)
     slots = document["slots"]["finetune"]
@@ -157,3 +156,9 @@ def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict
         validate(Params, changed, file)
         return changed
     return document
+
+
+def with_value(document: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
+    """Return a copy of a document with another value at nested keys."""
+    first, *rest = keys
+    return document | {first: with_value(document[first], rest, value) if rest else value}

@@ -17,7 +17,7 @@ import yaml
 from unequal.code import ROOT
 from unequal.errors import UserError, say
 from unequal.pipeline import engines
-from unequal.pipeline.engines import GRAPH_ASKED, command, stop_session, surroundings
+from unequal.pipeline.engines import command, stop_session, surroundings
 from unequal.runtime.files import write_bytes
 from unequal.settings.strict import PARAMS, read_yaml
 
@@ -108,7 +108,6 @@ def run_engine(
     cores: int,
     targets: Sequence[str] = (),
     dry_run: bool = False,
-    graph: Path | None = None,
     log: Path | None = None,
 ) -> None:
     """Run a graph of a folder, or continue it.
@@ -119,7 +118,6 @@ def run_engine(
         cores: number of stages that Snakemake runs at once.
         targets: stages, and further options of the engine; empty: all stages.
         dry_run: show what would run, without running it.
-        graph: graph below the folder, with the stages of dvc.yaml that it waits for; None: dvc.yaml.
         log: file for Snakemake's output, of which only finished and failed stages are printed; None: print everything.
 
     Raises:
@@ -129,15 +127,14 @@ def run_engine(
         words = command(ROOT, folder.resolve(), "--cores", str(cores), *(["-n"] if dry_run else []), *targets)
         where = ROOT
     else:
-        stages = [target for target in targets if target != "check_params"] + ([] if graph is None else [str(graph)])
+        stages = [target for target in targets if target != "check_params"]
         words = [sys.executable, "-m", "dvc", "repro", *(["--dry"] if dry_run else []), *stages]
         where = folder
-    asked = {} if graph is None else {GRAPH_ASKED: str(graph)}
     streams: dict[str, Any] = {} if log is None else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     # The engine has a process session of its own, so that one signal reaches it and its stages exactly once, even where
     # a script ignores Ctrl-C.
     streams |= {"start_new_session": True, "preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
-    process: subprocess.Popen[bytes] = subprocess.Popen(words, cwd=where, env=surroundings(ROOT) | asked, **streams)
+    process: subprocess.Popen[bytes] = subprocess.Popen(words, cwd=where, env=surroundings(ROOT), **streams)
     try:
         if log is not None and process.stdout is not None:
             write_log(process.stdout, log)

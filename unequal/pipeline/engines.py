@@ -12,19 +12,15 @@ from types import FrameType
 from typing import Any
 
 import psutil
-from filelock import FileLock
 
 from unequal.errors import say
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE
 from unequal.runtime.files import json_or_none
-from unequal.runtime.processes import GOES_ON, stop_deferred
+from unequal.runtime.processes import GOES_ON
 
 #: First line of a report's summary of a run, in its log.
 SUMMARY = "Summary of the run"
 #: Lock of a running Snakemake, in its folder; see the Snakefile.
 ALONE = Path(".snakemake/alone.lock")
-#: Variable that names the graph that is asked for, where it is not dvc.yaml: the race's.
-GRAPH_ASKED = "UNEQUAL_GRAPH"
 #: Seconds between checks whether it has ended, or is to be stopped.
 POLL_SECONDS = 0.2
 #: An engine and its stages that are to stop are killed after so many seconds.
@@ -97,31 +93,6 @@ def print_recommendation(scores: Path) -> None:
                 f"Nothing is left to do. The model to take is {model}, FID {fids[model]:.3g}: {page}; {sample}",
                 err=True,
             )
-
-
-def snakemake_inside(root: Path, folder: Path, *options: str) -> int:
-    """Run the same inside a stage, with output to stderr and signals to stop forwarded; return the exit status.
-
-    A Snakemake that has outlived an earlier attempt is waited for: its results are reused.
-    """
-    (root / folder / ALONE).parent.mkdir(parents=True, exist_ok=True)
-    FileLock(root / folder / ALONE).acquire().lock.release()
-    own = {name: value for name, value in surroundings(root).items() if name not in {ENGINE, DVC_STAGE}}
-    with stop_deferred() as stopped:
-        # In a session of its own: one signal reaches Snakemake and its jobs, once.
-        process = subprocess.Popen(
-            command(root, folder, *options), cwd=root, env=own, stdout=sys.stderr, start_new_session=True
-        )
-        signalled = False
-        while process.poll() is None:
-            if stopped() and not signalled:
-                os.killpg(process.pid, signal.SIGTERM)
-                signalled = True
-            try:
-                process.wait(POLL_SECONDS)
-            except subprocess.TimeoutExpired:
-                continue
-    return process.returncode
 
 
 def stop_session(leader: "subprocess.Popen[Any]", seconds: float) -> None:

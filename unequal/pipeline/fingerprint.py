@@ -18,24 +18,16 @@ from unequal.settings.strict import read_yaml
 
 #: Where the files lie, below the folder of the dvc.yaml.
 CODE = Path("artifacts/code")
-#: Graphs below that folder which share its workspace, where they exist: the race's.
-BELOW = (Path("race/dvc.yaml"),)
-
-
-def graphs_at(graph: Path) -> list[Path]:
-    """List a dvc.yaml and those below it that share its workspace."""
-    return [graph, *(one for one in (graph.parent / below for below in BELOW) if one.exists())]
 
 
 def programs(graph: Path) -> dict[str, Path]:
-    """Find the programs of a dvc.yaml and of graphs below it, by file name: module `stages.prune` as `prune`.
+    """Find the programs of a dvc.yaml, by file name: module `stages.prune` as `prune`.
 
     Raises:
         UserError: a command starts none, or two programs have one name.
     """
     paths: dict[str, Path] = {}
-    stages = [item for one in graphs_at(graph) for item in read_yaml(one)["stages"].items()]
-    for stage, content in stages:
+    for stage, content in read_yaml(graph)["stages"].items():
         words = content.get("do", content)["cmd"].split()
         if "-m" not in words:
             raise UserError(f"{graph}: {stage}: the command starts no program by `python -m`")

@@ -146,9 +146,8 @@ class Store:
         stage, options = self.execution.stage, self.execution.options
         tags = {"mlflow.parentRunId": self.parent, STAGE_TAG: stage}
         tags |= {f"option.{option}": str(value) for option, value in options.items()}
-        # Files that a stage waits for are options too, and a race's trainings have a name: tags have the others.
-        named = {key: options[key] for key in ("rung", "name") if key in options} if "name" in options else options
-        name = " ".join([stage, *(str(value) for value in named.values() if "/" not in str(value))])
+        # Files that a stage waits for are options too.
+        name = " ".join([stage, *(str(value) for value in options.values() if "/" not in str(value))])
         run: MlflowRun = self.client.create_run(self._experiment_id(), run_name=name, tags=tags)
         self.child = run.info.run_id
 

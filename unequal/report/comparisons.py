@@ -10,13 +10,10 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from unequal.evaluation.loss_profile import Endpoint, Errors
-from unequal.report.figures import Replicas
 from unequal.report.formatting import label
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Statement
 from unequal.statistics.estimates import BlockModel
-from unequal.statistics.power import Design, upper_deviation, visible_effect
-from unequal.statistics.verdicts import judge
 
 
 class Pairing(NamedTuple):
@@ -47,10 +44,6 @@ PAIRINGS = (
 #: Further training of the base without any method, which sets the scale for methods with the same budget.
 FURTHER_TRAINING = Pairing("longer", "base", None)
 LEVEL = 0.05
-#: Least number of trainings for verdicts: fewer do not show their scatter.
-LEAST = 3
-#: Endpoint → δ in its logarithm, set before any run: a method within δ counts as the same as its control.
-SAME_WITHIN = {"fid": 0.05, "loss_over_timesteps": 0.01, "loss_over_log_snr": 0.01, "x0_loss_over_log_snr": 0.01}
 
 
 @dataclass(frozen=True)
@@ -185,54 +178,3 @@ def difference_of(change: float, stderr: float) -> Difference:
     The number of draws is large, so the interval uses the normal distribution in place of Student's t.
     """
     return Difference(float(np.log1p(change)), float(norm.ppf(1 - LEVEL / 2)) * stderr / (1 + change))
-
-
-def are_judged(replicas: Replicas) -> bool:
-    """Say whether there are enough trainings for verdicts."""
-    return len(replicas.seeds) >= LEAST
-
-
-def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
-    """Differences of an endpoint with verdicts, all pairs judged together; seeds are blocks, models are variants.
-
-    Args:
-        replicas: endpoints of at least three trainings of each model.
-        endpoint: a key of SAME_WITHIN.
-        pairs: names of method and control.
-
-    Returns:
-        One difference per pair; None where a model was not measured, or has a value without a logarithm.
-    """
-    values = {name: found for name, found in replicas.endpoints[endpoint].items() if min(found) > 0}
-    measured = [pair for pair in pairs if set(pair) <= values.keys()]
-    if not measured:
-        return [None] * len(pairs)
-    arms = tuple(dict.fromkeys(sum(measured, ())))
-    blocks = BlockModel(arms, np.log([values[name] for name in arms]))
-    # The effect that this number of trainings detects in four of five runs, by the 80 % upper bound of their scatter.
-    design = Design(len(arms), blocks.blocks, len(measured))
-    detectable = visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))
-    estimates = [blocks.contrast(*pair) for pair in measured]
-    verdicts = judge(estimates, SAME_WITHIN[endpoint], [detectable] * len(measured))
-    differences = {
-        pair: Difference(float(np.log1p(one.change)), float(np.log1p(one.high) - np.log1p(one.change)), one.word)
-        for pair, one in zip(measured, verdicts, strict=True)
-    }
-    return [differences.get(pair) for pair in pairs]
-
-
-def judged_losses(replicas: Replicas, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Difference]]:
-    """Differences of all endpoints except FID: for each pair, endpoint → difference, if measured."""
-    by_endpoint = {name: judged(replicas, name, pairs) for name in SAME_WITHIN if name != "fid"}
-    return [
-        {name: one for name, ones in by_endpoint.items() if (one := ones[number]) is not None}
-        for number in range(len(pairs))
-    ]
-
-
-def mean_fids(replicas: Replicas) -> Mapping[str, float]:
-    """Variant → geometric mean of its FID over the trainings; 0 if the FID of any training is 0."""
-    return {
-        name: float(np.exp(np.log(found).mean())) if min(found) > 0 else 0.0
-        for name, found in replicas.endpoints["fid"].items()
-    }

@@ -1,7 +1,7 @@
 """Figures in `results/` that a report reads; each reader checks the fields that it uses, and ignores the rest."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,20 +84,6 @@ class SeedFigures(Figures):
     scores: tuple[SeedScore, ...] = Field(min_length=1)
 
 
-class FidFigures(Figures):
-    """Score of all seeds together, in the file of `SeedScore`s."""
-
-    fid_mean: float
-
-
-class EndpointFigures(Figures):
-    """results/metrics/profile_<model>.json: endpoints on held-out draws (`unequal.evaluation.loss_profile`)."""
-
-    loss_over_timesteps: float
-    loss_over_log_snr: float
-    x0_loss_over_log_snr: float
-
-
 class SeenFigures(Figures):
     """Images that a model was trained with, and those of the model that it resumed from."""
 
@@ -116,13 +102,6 @@ def computation(figures: Mapping[str, Any]) -> str:
     """Say in what precision a model was trained, and whether it was compiled; empty: it was trained elsewhere."""
     precision = figures.get("precision")
     return "" if precision is None else f"{precision}{', compiled' if figures['compiled'] else ''}"
-
-
-class ReplicaFigures(Figures):
-    """results/replicas.json: seeds, and endpoint → model → its values, in the order of the seeds."""
-
-    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
-    endpoints: dict[str, dict[str, tuple[float, ...]]]
 
 
 class ReferenceFigures(Figures):
@@ -164,50 +143,6 @@ def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
     figures: dict[str, Any] = read_json(path)
     validate(kind, figures, path)
     return figures
-
-
-class Replicas(NamedTuple):
-    """Seeds, that of the run itself first, and endpoint → model → its values, in the order of the seeds."""
-
-    seeds: Sequence[int]
-    endpoints: Mapping[str, Mapping[str, Sequence[float]]]
-
-
-def outcomes(
-    folders: Sequence[Path], variants: Sequence[str], models: Sequence[str]
-) -> dict[str, dict[str, list[float]]]:
-    """Collect endpoint → model → its values, in the order of the folders.
-
-    Args:
-        folders: of the replicas.
-        variants: scored ones.
-        models: profiled ones.
-
-    Raises:
-        UserError: a file is missing or damaged.
-    """
-    scores = {name: [read_figures(at / f"results/fid/{name}.json", FidFigures) for at in folders] for name in variants}
-    profiles = {
-        name: [read_figures(at / f"results/metrics/profile_{name}.json", EndpointFigures) for at in folders]
-        for name in models
-    }
-    return {"fid": {name: [float(one["fid_mean"]) for one in found] for name, found in scores.items()}} | {
-        endpoint: {name: [float(one[endpoint]) for one in found] for name, found in profiles.items()}
-        for endpoint in EndpointFigures.model_fields
-    }
-
-
-def read_replicas(path: Path) -> Replicas:
-    """Read results/replicas.json. Raises UserError where it is missing, damaged, or lacks figures of a seed."""
-    figures = read_figures(path, ReplicaFigures)
-    for endpoint, models in figures["endpoints"].items():
-        for name, values in models.items():
-            if len(values) != len(figures["seeds"]):
-                raise UserError(
-                    f"{path}: {endpoint} of '{name}' has {len(values)} values for {len(figures['seeds'])} seeds; "
-                    "make it again"
-                )
-    return Replicas(figures["seeds"], figures["endpoints"])
 
 
 #: Columns of results/training/<model>.csv that make a curve.

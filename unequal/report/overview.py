@@ -1,7 +1,6 @@
 """First screen of the pipeline's page: the recommended model, and the pictures that show why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,11 +14,8 @@ from unequal.report.captions import FIRST_SCREEN
 from unequal.report.comparisons import (
     FURTHER_TRAINING,
     HELD_OUT,
-    are_judged,
     fid_differences,
-    judged,
     loss_differences,
-    mean_fids,
 )
 from unequal.report.drawing import (
     PALE,
@@ -51,17 +47,10 @@ def control_of(found: RunResults) -> str:
     return FURTHER_TRAINING.method if FURTHER_TRAINING.method in found.variants else "base"
 
 
-def fids_of(found: RunResults) -> dict[str, float]:
-    """Variant → FID by which it is ranked: the mean over trainings if there are enough for verdicts."""
-    means = mean_fids(found.replicas) if are_judged(found.replicas) else {}
-    return {name: means.get(name, one.fid) for name, one in found.variants.items()}
-
-
 def scored(found: RunResults) -> list[Variant]:
     """Variants that compete, the lowest FID first; models of single slots do not compete."""
-    fids = fids_of(found)
     models = [one for name, one in found.variants.items() if not name.startswith("slot_")]
-    return sorted(models, key=lambda one: fids[one.name])
+    return sorted(models, key=lambda one: one.fid)
 
 
 def against_control(found: RunResults) -> dict[str, Difference]:
@@ -69,10 +58,7 @@ def against_control(found: RunResults) -> dict[str, Difference]:
     control = control_of(found)
     names = [one.name for one in scored(found) if one.name != control]
     pairs = [(name, control) for name in names]
-    if are_judged(found.replicas):
-        differences = judged(found.replicas, "fid", pairs)
-    else:
-        differences = fid_differences(found.seed_fids, pairs)
+    differences = fid_differences(found.seed_fids, pairs)
     return {name: one for name, one in zip(names, differences, strict=True) if one is not None}
 
 
@@ -84,10 +70,8 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
         ready: whether the base is good enough for comparisons.
         differences: variant → difference of its FID from the control's.
     """
-    best, control, fids = scored(found)[0].name, control_of(found), fids_of(found)
-    count = len(found.replicas.seeds)
-    trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
-    caution = "; another training may change the order." if count == 1 else "."
+    best, control = scored(found)[0].name, control_of(found)
+    fids = {name: one.fid for name, one in found.variants.items()}
     if not ready:
         text = (
             "Give the base more images: it is not good enough to compare methods. Until it is, take "
@@ -100,13 +84,13 @@ def recommend(found: RunResults, ready: bool, differences: Mapping[str, Differen
             f"Take {place_of(best)}: its {found.fid_name} of {plus_minus(fids[best], None)} is "
             f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control)}."
         )
-        return Recommendation(best, f"{text} {trained}{caution}")
+        return Recommendation(best, f"{text} Each model was trained once; another training may change the order.")
     text = (
         f"Take {place_of(control)}, {found.fid_name} {plus_minus(fids[control], None)}: no method has a FID that is "
         "distinguishably lower"
     )
     nearest = "" if best == control or difference is None else f"; {label(best)} differs by {difference.text()}"
-    return Recommendation(control, f"{text}{nearest}. {trained}.")
+    return Recommendation(control, f"{text}{nearest}. Each model was trained once.")
 
 
 def place_of(model: str) -> str:
@@ -167,12 +151,8 @@ def overview(found: RunResults, model: str, differences: Mapping[str, Difference
                 partial(forest_plot, rows=rows_drawn, text=f"FID against {control}"),
                 f"FID against {control}",
                 f"Change of FID from that of {control}, with its 95 % interval, "
-                + (
-                    "over trainings."
-                    if are_judged(found.replicas)
-                    else "over sampling seeds; it does not cover another training. Models that saw fewer images are "
-                    "not at equal cost: see the picture above."
-                ),
+                "over sampling seeds; it does not cover another training. Models that saw fewer images are "
+                "not at equal cost: see the picture above.",
             )
         )
     return drawings
@@ -182,7 +162,7 @@ def forest_row(name: str, difference: Difference) -> ForestRow:
     """Row of the forest plot for a difference."""
     percents = difference.percents()
     change, low, high = (percents[end] / 100 for end in ("change", "low", "high"))
-    return ForestRow(label(name), change, low, high, difference.verdict or "")
+    return ForestRow(label(name), change, low, high, "")
 
 
 def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
@@ -194,8 +174,7 @@ def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[s
 
 def fid_costs(figure: Figure, found: RunResults) -> None:
     """Draw FID against time and against training FLOPs, with the Pareto front of each as a line."""
-    fids = fids_of(found)
-    variants = [replace(one, fid=fids[one.name]) for one in scored(found)]
+    variants = scored(found)
     seconds = [found.seconds(one.name) for one in variants]
     length, unit = time_unit(max(seconds))
     costs = {
@@ -247,7 +226,7 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
         found: results of the run.
         differences: variant → difference of its FID from the control's, the lowest first.
     """
-    control, compared, fids = control_of(found), endpoints(found.schedule), fids_of(found)
+    control, compared = control_of(found), endpoints(found.schedule)
 
     def row(name: str) -> tuple[str, ...]:
         one, difference = found.variants[name], differences.get(name)
@@ -255,7 +234,7 @@ def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> 
         changes = (losses.get(key) for key in HELD_OUT)
         return (
             label(name),
-            plus_minus(fids[name], one.fid_sd),
+            plus_minus(one.fid, one.fid_sd),
             "–" if difference is None else difference.short(),
             *("–" if change is None else f"{signed(change.percents()['change'])} %" for change in changes),
             with_prefix(one.images_seen),

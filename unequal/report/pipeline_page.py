@@ -1,7 +1,6 @@
 """Sections and captions of the pipeline's page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from unequal.evaluation.loss_profile import (
@@ -10,16 +9,11 @@ from unequal.evaluation.loss_profile import (
 )
 from unequal.report.comparisons import (
     FURTHER_TRAINING,
-    SAME_WITHIN,
     Comparison,
     Pairing,
-    are_judged,
     fid_differences,
     in_order,
-    judged,
-    judged_losses,
     loss_differences,
-    mean_fids,
     pairings,
 )
 from unequal.report.page import Table
@@ -29,16 +23,10 @@ from unequal.report.statements import Section
 
 TITLE = "Timesteps are not equal: what this run shows"
 SMOKE_TITLE = "A smoke run: its figures mean nothing"
-#: Leads of the comparisons, for one training of each model and for several.
+#: Lead of the comparisons.
 ONE_TRAINING = (
     "Each model was trained once. In brackets: 95 % measurement interval over sampling seeds (FID) or draws (losses); "
     "it does not cover retraining."
-)
-SEVERAL_TRAININGS = (
-    "Each model was trained {count} times, with other seeds and splits of the data. In brackets: 95 % interval over "
-    "trainings; FIDs are geometric means. Better and worse: p < 0.05 after Holm's correction over all methods. The "
-    "same: within {losses:.0%} of a loss or {fid:.0%} of FID. Not testable: smaller than so many trainings can "
-    "detect."
 )
 #: Heading and order of the comparisons, ranked or not.
 RANKED = ("What paid in this run?", "Lowest FID relative to the control first.")
@@ -51,7 +39,6 @@ class RunComparisons(NamedTuple):
     further: Sequence[Comparison]
     methods: Sequence[Comparison]
     ranked: bool
-    trainings: int
 
 
 def compare(found: RunResults, recipes: Sequence[str], ranked: bool = True) -> RunComparisons:
@@ -63,11 +50,9 @@ def compare(found: RunResults, recipes: Sequence[str], ranked: bool = True) -> R
         ranked: whether they are ranked if the base is ready.
     """
     ready = ranked and readiness(found).ready
-    judging = ready and are_judged(found.replicas)
     scale = [FURTHER_TRAINING] if FURTHER_TRAINING.method in found.variants else []
-    compared = comparisons(found, [*scale, *pairings(found.variants, recipes)], judging)
-    trainings = len(found.replicas.seeds) if judging else 1
-    return RunComparisons(compared[: len(scale)], in_order(compared[len(scale) :], ready), ready, trainings)
+    compared = comparisons(found, [*scale, *pairings(found.variants, recipes)])
+    return RunComparisons(compared[: len(scale)], in_order(compared[len(scale) :], ready), ready)
 
 
 def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, Sequence[Change]]) -> list[Section]:
@@ -83,18 +68,15 @@ def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, 
     losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"])), *slot_statements(changes)]
     return [
         Section("Is the base ready?", "", first),
-        *([Section(*heading_and_lead(compared.ranked, compared.trainings), methods)] if methods else []),
+        *([Section(*heading_and_lead(compared.ranked), methods)] if methods else []),
         Section("How unequal are timesteps?", "± is the standard error over draws of images and noise.", losses),
     ]
 
 
-def heading_and_lead(ranked: bool, trainings: int) -> tuple[str, str]:
-    """Heading and lead of the comparisons, ranked or not, by the number of trainings of each model."""
+def heading_and_lead(ranked: bool) -> tuple[str, str]:
+    """Heading and lead of the comparisons, ranked or not."""
     heading, order = RANKED if ranked else UNRANKED
-    if trainings == 1:
-        return heading, f"{order} {ONE_TRAINING}"
-    same = {"losses": SAME_WITHIN["loss_over_timesteps"], "fid": SAME_WITHIN["fid"]}
-    return heading.replace("this run", "these runs"), f"{order} {SEVERAL_TRAININGS.format(count=trainings, **same)}"
+    return heading, f"{order} {ONE_TRAINING}"
 
 
 def documents(found: RunResults, compared: RunComparisons, said: Sequence[Section], variants: Table) -> dict[str, str]:
@@ -114,16 +96,11 @@ def readiness(found: RunResults) -> Readiness:
     return Readiness(found.variants["base"].fid, noise, real, final_slope(found.trainings["base"]))
 
 
-def comparisons(found: RunResults, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:
-    """Comparisons of methods with their controls by all shared endpoints, of this run or judged over all trainings."""
+def comparisons(found: RunResults, pairs: Sequence[Pairing]) -> list[Comparison]:
+    """Comparisons of methods with their controls by all shared endpoints."""
     names, variants = [(one.method, one.control) for one in pairs], found.variants
-    if judging:
-        fids = judged(found.replicas, "fid", names)
-        losses = judged_losses(found.replicas, names)
-        variants = {name: replace(one, fid=mean_fids(found.replicas)[name]) for name, one in variants.items()}
-    else:
-        fids, compared = fid_differences(found.seed_fids, names), endpoints(found.schedule)
-        losses = [loss_differences(compared, found.errors, *pair) for pair in names]
+    fids, compared = fid_differences(found.seed_fids, names), endpoints(found.schedule)
+    losses = [loss_differences(compared, found.errors, *pair) for pair in names]
     return [
         Comparison(variants[one.method], variants[one.control], fid, held_out, one.budget)
         for one, fid, held_out in zip(pairs, fids, losses, strict=True)

@@ -17,7 +17,6 @@ from unequal.report.figures import (
     ComputationFigures,
     PruningFigures,
     ReferenceFigures,
-    Replicas,
     ScoreFigures,
     SearchFigures,
     SeedFigures,
@@ -26,7 +25,6 @@ from unequal.report.figures import (
     computation,
     read_curve,
     read_figures,
-    read_replicas,
 )
 from unequal.report.formatting import with_prefix
 from unequal.report.heads import HeadWins, read_wins
@@ -154,7 +152,6 @@ class RunResults:
         variants: variant → scores and costs.
         seed_fids: variant → FID at each sampling seed.
         errors: profiled model → its errors on held-out draws.
-        replicas: endpoints of all trainings of each model, those of this run first.
         trainings: name of a training → its curve; experts have one training per group.
         references: content of results/fid/reference.json.
         progress: number of images that the base has seen → samples from the same noise, uint8 [n, C, H, W].
@@ -178,7 +175,6 @@ class RunResults:
     variants: dict[str, Variant]
     seed_fids: dict[str, list[float]]
     errors: dict[str, Errors]
-    replicas: Replicas
     trainings: dict[str, TrainingCurve]
     references: dict[str, Any]
     progress: dict[int, np.ndarray]
@@ -222,7 +218,7 @@ class RunResults:
         return scoring_conditions(self.data, self.base) | {
             "base": f"{with_prefix(base.parameters)} parameters, {with_prefix(base.images_seen)} images, "
             f"{self.schedule.timesteps} timesteps{self.trained}",
-            "training seed": trainings(self.replicas.seeds),
+            "training seed": str(self.base["training_seed"]),
             "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
             "the same for every model",
         }
@@ -268,7 +264,6 @@ def read_results(
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         seed_fids={name: seed_fids(scores / f"{name}.json", facts["base"]["sampling_seeds"]) for name in variants},
         errors={model: read_errors(profiles / f"{model}.npz") for model in models},
-        replicas=read_replicas(find("results/replicas.json")),
         trainings={part: read_curve(find("results/training") / f"{part}.csv") for part in trained},
         references=read_figures(scores / "reference.json", ReferenceFigures),
         progress=read_progress(find("artifacts/progress") / "base"),
@@ -301,13 +296,6 @@ def read_seen(metrics: Path, model: str) -> Seen:
     """Read a model's numbers of images from the figures of its training."""
     figures = read_figures(metrics / f"train_{model}.json", SeenFigures)
     return Seen(figures["images_seen"], figures["inherited_images"])
-
-
-def trainings(seeds: Sequence[int]) -> str:
-    """Format the seeds of trainings, as a condition."""
-    if len(seeds) == 1:
-        return f"{seeds[0]}, one training of each model"
-    return f"{', '.join(map(str, seeds))}, {len(seeds)} trainings of each model; tables and pictures are of the first"
 
 
 def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:

@@ -1,7 +1,7 @@
 """Sentences of a report on measured differences, with their numbers.
 
 The unit of evidence is a training. A run that trains each model once reports what it measured and how precisely, and
-never which method is better. With replicas, verdicts follow from the trainings.
+never which method is better; several trainings of each variant are what `unequal compare` judges.
 """
 
 import math
@@ -10,28 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from unequal.report.formatting import signed
-from unequal.statistics.verdicts import BETTER, WORSE
 
 
 class Difference(NamedTuple):
     """Difference ln(a/b) of one endpoint of two models, and half the width of its 95 % interval; None: unknown.
 
-    A single run repeats sampling seeds or draws of images and noise, but not trainings. Its interval covers measurement
-    only, and there is no verdict. With repeated trainings, the interval covers retraining.
-
-    Attributes:
-        verdict: verdict of the trainings (`unequal.statistics.verdicts`); None: each model was trained once.
+    A single run repeats sampling seeds or draws of images and noise, but not trainings: its interval covers measurement
+    only, and there is no verdict.
     """
 
     log_ratio: float
     resolution: float | None
-    verdict: str | None = None
 
     @property
     def distinguishable(self) -> bool:
-        """Say whether the interval excludes zero, or the verdict names a difference."""
-        if self.verdict is not None:
-            return self.verdict in (BETTER, WORSE)
+        """Say whether the interval excludes zero."""
         return self.resolution is not None and abs(self.log_ratio) > self.resolution
 
     @property
@@ -50,10 +43,8 @@ class Difference(NamedTuple):
         return f"{change} % ({' to '.join(ends)})" if ends else f"{change} %"
 
     def text(self) -> str:
-        """Text of the change and its interval, after the verdict if there is one: `−23.2 % (−27.9 to −18.1 %)`."""
+        """Text of the change and its interval, or that there is none: `−23.2 % (−27.9 to −18.1 %)`."""
         change, *ends = map(signed, self.percents().values())
-        if self.verdict is not None:
-            return f"{self.verdict}, {change} % ({' to '.join(ends)} %)"
         interval = f"{' to '.join(ends)} %" if ends else "interval unknown"
         return f"{change} % ({interval}{'' if self.distinguishable else ', not distinguishable'})"
 

@@ -14,9 +14,7 @@ from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THRE
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
 from unequal.settings.groups import Groups
 from unequal.settings.pruning import Pruning
-from unequal.settings.race import Race
-from unequal.settings.recipe import Recipe
-from unequal.settings.values import LARGEST_SEED, Name, Replicas
+from unequal.settings.values import Name
 
 
 class Sampled(Core):
@@ -102,37 +100,12 @@ class Scored(Sampled):
         return self
 
 
-class Raced(Scored):
-    """Recipes may race on the data of the file, with its network, batches and evaluation."""
-
-    race: Race | None = Field(default=None, description="null: no race")
-
-    @property
-    def placed_recipes(self) -> dict[str, Recipe]:
-        """Recipes, and those of a race's arms."""
-        race = self.race
-        arms = {} if race is None else {f"race.arms.{name}": race.recipe_of(name) for name in race.arms}
-        return super().placed_recipes | arms
-
-    @property
-    def with_other_batches(self) -> set[str]:
-        """Arms with batches of their own, too."""
-        arms = {} if self.race is None else self.race.arms
-        return super().with_other_batches | {f"race.arms.{name}" for name in arms if arms[name].batch_size is not None}
-
-    @model_validator(mode="after")
-    def race_can_be_run(self) -> Self:
-        if self.race is not None:
-            self.race.check_within(self.training, self.schedule.tables(), self.network.pretrained)
-        return self
-
-
 #: Models that stages of the pipeline make under names of their own, and beginnings of such names.
 TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert"), ("slot_", "experts_", "group_")
 EXPERTS = ("experts_unpruned", "experts_pruned")
 
 
-class ExpertParams(Raced):
+class ExpertParams(Scored):
     """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
 
     variants: Annotated[
@@ -268,7 +241,6 @@ class ExpertParams(Raced):
 class Params(ExpertParams):
     """params.yaml of the pipeline: every section."""
 
-    replicas: Replicas
     spaced_by_profile: ClassVar[bool] = True  # the base is profiled before anything is sampled
 
     @property
@@ -281,15 +253,6 @@ class Params(ExpertParams):
         """Models by the names of their folders."""
         slots = (f"slot_{slot}" for slot in self.slots.finetune)
         return ("base", "mixed", *self.finetune_recipes, *slots)
-
-    @model_validator(mode="after")
-    def replicas_have_seeds(self) -> Self:
-        """Each has a seed of its own, and sampling seeds of its own (`unequal.pipeline.replicas`)."""
-        sampled = self.evaluation.seeds
-        last = max(self.seed + self.replicas, max(sampled) + self.replicas * (max(sampled) - min(sampled) + 1))
-        if last > LARGEST_SEED:
-            raise ValueError(f"replicas: {self.replicas} of them have seeds of up to {last}; allowed: {LARGEST_SEED}")
-        return self
 
     @model_validator(mode="after")
     def slots_are_finetuned(self) -> Self:

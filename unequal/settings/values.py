@@ -34,17 +34,6 @@ Shift = Annotated[float, Field(ge=1e-3, le=1e3)]
 Interval = Annotated[int, Field(gt=0, le=10**9)]
 
 
-def tells_of_scatter(replicas: int) -> int:
-    """A number of replicas from which something can be said. Raises ValueError."""
-    if replicas == 2:
-        raise ValueError("two trainings do not show how much a third would differ; allowed: 1, or 3 … 40")
-    return replicas
-
-
-#: How often everything is trained.
-Replicas = Annotated[int, Field(ge=1, le=40), AfterValidator(tells_of_scatter)]
-
-
 #: Short enough that a path of several stays below the 255 bytes that file systems allow a name.
 NAME = "[a-z][a-z0-9_]{0,47}"
 #: A number in a name, of which a size could be made.

@@ -55,7 +55,7 @@ def sections(
     ]
     return [
         Section("Is the base ready?", "", base.statements()),
-        Section(*heading_and_lead(base.ready, 1), [one.statement() for one in in_order(compared, base.ready)]),
+        Section(*heading_and_lead(base.ready), [one.statement() for one in in_order(compared, base.ready)]),
         Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", [spread]),
     ]
 

@@ -1,1 +1,0 @@
-"""Stages of a race: thin programs that call the library."""
