@@ -15,7 +15,13 @@ from torch.nn.functional import interpolate
 from torchvision.models import inception_v3
 
 from benchmarks.timing import in_turns
-from unequal.evaluation.distances import Features, frechet_distance, kernel_distance, precision_and_recall
+from unequal.evaluation.distances import (
+    Features,
+    RealFeatures,
+    frechet_distance,
+    kernel_distance,
+    precision_and_recall,
+)
 from unequal.evaluation.fidelity import BuiltExtractor, Network, in_turn
 from unequal.evaluation.sets import ImageSet
 
@@ -53,14 +59,15 @@ def measure(device: torch.device, images: int, count: int, features: int, subset
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
     ours, real = (random.standard_normal((count, features), dtype=np.float32) for _ in range(2))
-    first, second = (Features.of(one, device) for one in (ours, real))
+    known = RealFeatures.around(real, NEIGHBOURHOOD, device)
     times = in_turns(
         {
             "features": partial(extract, inception(device), pixels, device),
             "covariance": partial(Features.of, ours, device),
-            "FID": partial(frechet_distance, first, second, device),
+            "reference": partial(RealFeatures.around, real, NEIGHBOURHOOD, device),
+            "FID": partial(frechet_distance, Features.of(ours, device), known, device),
             "KID": partial(kernel_distance, ours, real, subset, device),
-            "precision and recall": partial(precision_and_recall, ours, real, NEIGHBOURHOOD, device),
+            "precision and recall": partial(precision_and_recall, ours, known, NEIGHBOURHOOD, device),
         },
         rounds,
         device,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor, require_enough, score
+from unequal.evaluation.fidelity import BuiltExtractor, Scorer, require_enough
 from unequal.evaluation.sets import Reference, noise
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
@@ -30,7 +30,7 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     chosen = settings.evaluation
     reference = Reference.of(images, chosen.against)
-    real, compare = reference.images, partial(score, extractor=extractor, device=run.device)
+    real, singular = reference.images, chosen.allow_singular
     # Of these images all variants are scored too, and this stage needs no model.
     require_enough(
         reference.what, len(real), extractor.features, chosen.kid_subset, chosen.allow_singular, chosen.neighbourhood
@@ -39,15 +39,10 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     ends = (real[::2], real[1::2]) if chosen.against == "train" else (images.train[: chosen.samples], real)
     fewest = min(map(len, ends))
     subset, neighbourhood = min(chosen.kid_subset, fewest), min(chosen.neighbourhood, fewest - 1)
-    best = compare(*ends, kid_subset=subset, allow_singular=chosen.allow_singular, neighbourhood=neighbourhood)
+    best = Scorer(ends[1], extractor, run.device, subset, singular, neighbourhood)(ends[0])
     random = partial(numpy_generator, chosen.seeds[0], Stream.SAMPLE_START)
-    noised = compare(
-        noise(chosen.samples, real.shape[1:], random),
-        real,
-        kid_subset=chosen.kid_subset,
-        allow_singular=chosen.allow_singular,
-        neighbourhood=chosen.neighbourhood,
-    )
+    scorer = Scorer(real, extractor, run.device, chosen.kid_subset, singular, chosen.neighbourhood)
+    noised = scorer(noise(chosen.samples, real.shape[1:], random))
     run.metrics(
         "results/fid/reference.json",
         {

@@ -12,7 +12,14 @@ from torch_fidelity.metric_kid import kid_features_to_metric
 from torch_fidelity.metric_prc import prc_features_to_metric
 
 from unequal.evaluation import distances
-from unequal.evaluation.distances import ROWS, Features, frechet_distance, kernel_distance, precision_and_recall
+from unequal.evaluation.distances import (
+    ROWS,
+    Features,
+    RealFeatures,
+    frechet_distance,
+    kernel_distance,
+    precision_and_recall,
+)
 
 CPU = torch.device("cpu")
 
@@ -30,12 +37,13 @@ def test_the_scores_are_those_of_torch_fidelity(device, count, size):
     ours, real = drawn(count, size, 0), drawn(count + 30, size, 1, 0.2)
     doubles = [torch.from_numpy(one).double() for one in (ours, real)]
     fid = fid_statistics_to_metric(*map(fid_features_to_statistics, doubles), verbose=False)
-    found = frechet_distance(*(Features.of(one, device) for one in (ours, real)), device)
+    known = RealFeatures.around(real, 3, device)
+    found = frechet_distance(Features.of(ours, device), known, device)
     assert found == pytest.approx(fid["frechet_inception_distance"], rel=1e-6)
     kid = kid_features_to_metric(*doubles, kid_subset_size=50, verbose=False)
     assert kernel_distance(ours, real, 50, device) == pytest.approx(tuple(kid.values()), rel=1e-6)
     precision, recall = shares(ours, real, 3)
-    assert precision_and_recall(ours, real, 3, device) == pytest.approx((precision, recall), abs=1e-6)
+    assert precision_and_recall(ours, known, 3, device) == pytest.approx((precision, recall), abs=1e-6)
     assert 0 < recall < precision < 1
 
 
@@ -44,7 +52,8 @@ def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_
     count, size = 1000, 64
     bias = (size + size * (size + 1) / 4) / count
     assert bias == pytest.approx(1.104)
-    generator, known = np.random.default_rng(0), Features(np.empty((0, size)), np.zeros(size), np.eye(size))
+    generator, unit, none = np.random.default_rng(0), np.eye(size), np.empty((0, size))
+    known = RealFeatures(none, np.zeros(size), unit, root=unit, radii=none[:, 0])
     drawn = [Features.of(generator.normal(size=(count, size)), CPU) for _ in range(5)]
     assert np.mean([frechet_distance(one, known, CPU) for one in drawn]) == pytest.approx(bias, rel=0.05)
 
@@ -71,7 +80,8 @@ def test_parts_together_are_the_whole(monkeypatch, neighbourhood):
     whole = kernel_distance(ours, real, 60, CPU)
     monkeypatch.setattr(distances, "TILE", 16)
     expected = pytest.approx(shares(ours, real, neighbourhood), abs=1e-6)
-    assert precision_and_recall(ours, real, neighbourhood, CPU) == expected
+    known = RealFeatures.around(real, neighbourhood, CPU)
+    assert precision_and_recall(ours, known, neighbourhood, CPU) == expected
     assert kernel_distance(ours, real, 60, CPU) == pytest.approx(whole, rel=1e-9)
 
 
@@ -104,7 +114,7 @@ def test_no_tensor_grows_with_the_square_of_the_images(monkeypatch):
     monkeypatch.setattr(distances, "ROWS", rows)
     features = drawn(6 * tile, size, 0)
     with Largest() as largest:
-        precision_and_recall(features, features[: 2 * tile], 3, CPU)
+        precision_and_recall(features, RealFeatures.around(features[: 2 * tile], 3, CPU), 3, CPU)
     assert largest.bytes == 4 * tile * (tile + 4)
     with Largest() as largest:
         kernel_distance(features, features[: 2 * tile], 2 * tile, CPU)

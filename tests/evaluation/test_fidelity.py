@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from torch import nn
 from torch_fidelity import feature_extractor_inceptionv3 as inception
 
 from stages.build_extractor import copy_tensors
+from unequal.evaluation import distances, fidelity
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import FACTS, INCEPTION, REFERENCES, BuiltExtractor, Scores, score, spread
+from unequal.evaluation.fidelity import FACTS, INCEPTION, REFERENCES, BuiltExtractor, Scorer, Scores, spread
 from unequal.evaluation.inception import inception_of
 from unequal.runtime.files import content_hash
 
@@ -29,6 +31,10 @@ FEATURES = 6
 
 def pictures(count: int, seed: int, brightest: int = 256) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, brightest, (count, 1, 8, 8), dtype=np.uint8)
+
+
+def score(images: np.ndarray, reference: np.ndarray, *chosen: Any, **further: Any) -> Scores:
+    return Scorer(reference, *chosen, **further)(images)
 
 
 def classifier() -> Classifier:
@@ -110,6 +116,17 @@ def test_the_reference_is_stored_and_used_again(extractor, tmp_path):
     again = score(images, pictures(60, 2, 20), extractor, CPU, 30, cache=cache)
     assert again == first
     assert score(images, reference, extractor, CPU, 30) == first
+
+
+def test_the_real_images_are_looked_at_once(extractor, monkeypatch):
+    """However many sets are compared with them: their features, their covariance's root, their radii."""
+    calls: list[str] = []
+    for module, name in ((fidelity, "features_of"), (distances.torch.linalg, "eigh"), (distances, "radii")):
+        own = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, name=name, own=own, **k: calls.append(name) or own(*a, **k))
+    scorer = Scorer(pictures(60, 1), extractor, CPU, 30)
+    assert scorer(pictures(40, 0)) != scorer(pictures(40, 2))
+    assert {name: calls.count(name) for name in calls} == {"features_of": 3, "eigh": 1, "radii": 3}
 
 
 def test_references_used_last_stay_stored(extractor, tmp_path):

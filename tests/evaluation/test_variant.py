@@ -13,12 +13,14 @@ from one_line import refusal
 from unequal.data.prepared import PreparedData
 from unequal.evaluation import fidelity
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.evaluation.sets import Against, Reference
+from unequal.evaluation.sets import Reference
 from unequal.evaluation.variant import Scoring
 from unequal.runtime import processes
 from unequal.settings.evaluation import Evaluation
 
 NOTHING: Any = None
+RUNTIME = SimpleNamespace(progress=False)
+WORKSPACE: Any = SimpleNamespace(work=Path("work/stage"), device=torch.device("cpu"), runtime=RUNTIME)
 
 
 @pytest.mark.parametrize(
@@ -37,23 +39,22 @@ def test_too_few_images_are_refused_before_any_is_sampled(prepared, against, sam
 
 def scoring(data: PreparedData, features: int, samples: int, **chosen: Any) -> Scoring:
     evaluation = Evaluation(samples=samples, seeds=(0,), allow_singular=False, neighbourhood=12, **chosen)
-    return Scoring(NOTHING, NOTHING, evaluation, data, extractor_of(features=features))
+    return Scoring(WORKSPACE, NOTHING, evaluation, data, extractor_of(features=features))
 
 
 def test_features_of_real_images_are_kept_by_data_weights_code_and_threads(prepared, monkeypatch):
-    workspace = SimpleNamespace(work=Path("work/stage"), device=torch.device("cpu"))
-    chosen = replace(scoring(prepared, 8, 40, kid_subset=6), workspace=workspace)
+    chosen = scoring(prepared, 8, 40, kid_subset=6)
 
-    def key(weights: str = "a", against: Against = "train") -> str:
+    def key(weights: str = "a", **changes: Any) -> str:
         extractor = extractor_of(kind="dinov2", weights_sha256=weights * 64)
-        evaluation = chosen.evaluation.model_copy(update={"against": against})
+        evaluation = chosen.evaluation.model_copy(update=changes)
         found = replace(chosen, extractor=extractor, evaluation=evaluation).features_cache()
         assert found is not None and found[0] == Path("work/features")
         return found[1]
 
-    keys = [key(), key(weights="b"), key(against="holdout")]
+    keys = [key(), key(weights="b"), key(against="holdout"), key(neighbourhood=5)]
     with monkeypatch.context() as patch:
-        patch.setattr(fidelity, "fingerprint", lambda program: {"modules": {str(program): "edited"}})
+        patch.setattr(fidelity, "content_hash", lambda path: f"{path.name} edited")
         keys.append(key())
     with processes.threads(torch.get_num_threads() + 1):
         keys.append(key())

@@ -41,6 +41,35 @@ class Features:
         return cls(features, mean, (products / (len(features) - 1)).cpu().numpy())
 
 
+@dataclass(frozen=True)
+class RealFeatures(Features):
+    """Features of real images, with what every comparison with them needs.
+
+    Attributes:
+        root: R [F, directions] of the covariance RRᵀ, as many columns as it has directions.
+        radii: distance of each image from its n-th neighbour, [N].
+    """
+
+    root: np.ndarray
+    radii: np.ndarray
+
+    @classmethod
+    def around(cls, features: np.ndarray, neighbourhood: int, device: torch.device) -> "RealFeatures":
+        """Compute what is compared with, for precision and recall by the neighbour of that number."""
+        known = Features.of(features, device)
+        variances, directions = torch.linalg.eigh(torch.from_numpy(known.covariance).to(device))
+        present = variances > variances[-1] * len(variances) * torch.finfo(variances.dtype).eps
+        root = (directions[:, present] * variances[present].sqrt()).cpu().numpy()
+        (where,) = resident(features, device=device)
+        nearest = radii(where, neighbourhood, tile(device), device).cpu().numpy()
+        return cls(known.features, known.mean, known.covariance, root, nearest)
+
+
+def tile(device: torch.device) -> int:
+    """Number of features of each set whose distances are computed together."""
+    return TILE if device.type == "cpu" else GPU_TILE
+
+
 def parts(features: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
     """Move features [N, F] to a device, [size, F] at a time."""
     for part in features.split(size):
@@ -53,16 +82,14 @@ def resident(*sets: np.ndarray, device: torch.device) -> list[Tensor]:
     return [torch.from_numpy(one).to(device if fit else "cpu") for one in sets]
 
 
-def frechet_distance(ours: Features, real: Features, device: torch.device) -> float:
+def frechet_distance(ours: Features, real: RealFeatures, device: torch.device) -> float:
     """Fréchet distance of two normal distributions (FID): ‖μ₁ − μ₂‖² + tr(Σ₁ + Σ₂ − 2·(Σ₁Σ₂)^½).
 
     With Σ₂ = RRᵀ, Σ₁Σ₂ has the eigenvalues of RᵀΣ₁R. That matrix is symmetric, and R has as many columns as Σ₂ has
     directions, so that fewer images than features are no special case.
     """
-    first, second = (torch.from_numpy(one.covariance).to(device) for one in (ours, real))
-    variances, directions = torch.linalg.eigh(second)
-    present = variances > variances[-1] * len(variances) * torch.finfo(variances.dtype).eps
-    root = directions[:, present] * variances[present].sqrt()
+    tables = ours.covariance, real.covariance, real.root
+    first, second, root = (torch.from_numpy(table).to(device) for table in tables)
     shared = torch.linalg.eigvalsh(root.T @ first @ root).clamp(min=0).sqrt().sum()
     gap = ours.mean - real.mean
     return float(gap @ gap) + float(first.trace() + second.trace() - 2 * shared)
@@ -101,16 +128,16 @@ def kernel(products: Tensor, features: int) -> Tensor:
 
 
 def precision_and_recall(
-    ours: np.ndarray, real: np.ndarray, neighbourhood: int, device: torch.device
+    ours: np.ndarray, real: RealFeatures, neighbourhood: int, device: torch.device
 ) -> tuple[float, float]:
-    """Precision and recall (1904.06991) of features [n, F] against real ones [N, F].
+    """Precision and recall (1904.06991) of features [n, F] against real ones.
 
     Args:
-        neighbourhood: the neighbour whose distance is the radius around an image, fewer than either set has.
+        neighbourhood: that of the real ones' radii: the neighbour whose distance is the radius around an image.
     """
-    size = TILE if device.type == "cpu" else GPU_TILE
-    sets = resident(ours, real, device=device)
-    our_radii, real_radii = (radii(features, neighbourhood, size, device) for features in sets)
+    size, sets = tile(device), resident(ours, real.features, device=device)
+    our_radii = radii(sets[0], neighbourhood, size, device)
+    real_radii = torch.from_numpy(real.radii).to(device)
     precise, recalled = (torch.zeros(len(one), dtype=torch.bool, device=device) for one in sets)
     for i, some in enumerate(parts(sets[0], size, device)):
         rows = slice(i * size, i * size + len(some))

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,11 +24,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from unequal.code import fingerprint
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
 from unequal.evaluation.dinov2 import dinov2_of
-from unequal.evaluation.distances import Features, frechet_distance, kernel_distance, precision_and_recall
+from unequal.evaluation.distances import (
+    Features,
+    RealFeatures,
+    frechet_distance,
+    kernel_distance,
+    precision_and_recall,
+)
 from unequal.evaluation.inception import QUOTED, downloaded, inception_of
 from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
 from unequal.runtime.devices import computed_on
@@ -42,6 +47,8 @@ from unequal.timesteps.batches import to_host
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Number of sets of reference images whose features are stored.
 REFERENCES = 4
+#: Modules next to this one that make features.
+CODE = ("classifier", "dinov2", "distances", "fidelity", "inception")
 #: Name of the key of stored features, in their file.
 KEY = "key"
 #: uint8 images [B, C, H, W] → features [B, F].
@@ -98,22 +105,12 @@ class Scores:
     recall: float
 
 
-def score(
-    images: ImageSet | np.ndarray,
-    reference: np.ndarray,
-    extractor: BuiltExtractor,
-    device: torch.device,
-    kid_subset: int,
-    allow_singular: bool = False,
-    neighbourhood: int = 3,
-    cache: tuple[Path, str] | None = None,
-    shown: bool = False,
-) -> Scores:
-    """Compare two sets of uint8 images [N, C, H, W].
+@dataclass(frozen=True)
+class Scorer:
+    """Scores sets of images against real ones, whose features are computed once.
 
     Args:
-        images: samples, as an array or part by part.
-        reference: real images, which may be mapped from disk.
+        reference: real images, uint8 [N, C, H, W], which may be mapped from disk.
         extractor: of the features.
         device: where features are computed.
         kid_subset: images a subset of KID.
@@ -121,26 +118,55 @@ def score(
         neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
         cache: folder and name under which the reference's features are stored; see `features_key`.
         shown: with the progress of the features.
-
-    Raises:
-        UserError: too few images, or features that are no numbers.
+        what: the real images in refusals.
     """
-    for what, count in (("samples", len(images)), ("reference images", len(reference))):
-        require_enough(what, count, extractor.features, kid_subset, allow_singular, neighbourhood)
-    network, folder = network_of(extractor, reference.shape[-1], device), None if cache is None else cache[0]
-    make = partial(features_of, network=network, extractor=extractor, device=device, folder=folder, shown=shown)
-    ours = Features.of(make(images), device)
-    if cache is None:
-        real = Features.of(make(reference), device)
-    else:
-        shape = len(reference), extractor.features
-        real = stored(cache[0] / f"{cache[1]}.features", shape, lambda: Features.of(make(reference), device))
-    return Scores(
-        frechet_distance(ours, real, device),
-        frechet_distance(Features.of(ours.features[: half_of(len(images))], device), real, device),
-        *kernel_distance(ours.features, real.features, kid_subset, device),
-        *precision_and_recall(ours.features, real.features, neighbourhood, device),
-    )
+
+    reference: np.ndarray
+    extractor: BuiltExtractor
+    device: torch.device
+    kid_subset: int
+    allow_singular: bool = False
+    neighbourhood: int = 3
+    cache: tuple[Path, str] | None = None
+    shown: bool = False
+    what: str = "reference images"
+
+    def __call__(self, images: ImageSet | np.ndarray) -> Scores:
+        """Score uint8 images [n, C, H, W]. Raises UserError for too few images, or features that are no numbers."""
+        self.check(len(images))
+        ours, real, device = Features.of(self.features(images), self.device), self.real, self.device
+        return Scores(
+            frechet_distance(ours, real, device),
+            frechet_distance(Features.of(ours.features[: half_of(len(images))], device), real, device),
+            *kernel_distance(ours.features, real.features, self.kid_subset, device),
+            *precision_and_recall(ours.features, real, self.neighbourhood, device),
+        )
+
+    def check(self, samples: int) -> None:
+        """Raise UserError where so many samples, or the real images, are too few for a score."""
+        for what, count in (("samples", samples), (self.what, len(self.reference))):
+            require_enough(
+                what, count, self.extractor.features, self.kid_subset, self.allow_singular, self.neighbourhood
+            )
+
+    @cached_property
+    def network(self) -> Network:
+        return network_of(self.extractor, self.reference.shape[-1], self.device)
+
+    @cached_property
+    def real(self) -> RealFeatures:
+        """Features of the real images, from the cache where it holds them."""
+        if self.cache is None:
+            return self.made()
+        return stored(self.cache[0] / f"{self.cache[1]}.features", len(self.reference), self.made)
+
+    def made(self) -> RealFeatures:
+        return RealFeatures.around(self.features(self.reference), self.neighbourhood, self.device)
+
+    def features(self, images: ImageSet | np.ndarray) -> np.ndarray:
+        """Features [n, F] of images, of many of them in a file next to the cache."""
+        folder = None if self.cache is None else self.cache[0]
+        return features_of(images, self.network, self.extractor, self.device, folder, self.shown)
 
 
 def half_of(count: int) -> int:
@@ -148,28 +174,28 @@ def half_of(count: int) -> int:
     return max(2, count // 2)
 
 
-def features_key(images: str, extractor: BuiltExtractor, device: torch.device) -> str:
+def features_key(images: str, extractor: BuiltExtractor, neighbourhood: int, device: torch.device) -> str:
     """Hash of all that features of images, named by their content, depend on: weights, code, device and threads."""
     weights = extractor.model_dump(include={"kind", "features", "weights_sha256"})
-    conditions = [computed_on(device), torch.get_num_threads(), fingerprint(Path(__file__))]
-    return settings_hash([images, weights, *conditions])
+    code = [content_hash(Path(__file__).with_name(f"{name}.py")) for name in CODE]
+    return settings_hash([images, weights, neighbourhood, computed_on(device), torch.get_num_threads(), code])
 
 
-def stored(path: Path, shape: tuple[int, int], make: Callable[[], Features]) -> Features:
-    """The features [N, F] that a file holds, made anew where it is missing, damaged or of another shape.
+def stored(path: Path, count: int, make: Callable[[], RealFeatures]) -> RealFeatures:
+    """The features that a file holds, made anew where it is missing, damaged or of another number of images.
 
     The most recently used files next to it stay.
     """
     saved = saved_or_none(path)
-    if saved is not None and saved.facts == {KEY: path.stem} and saved.tensors["features"].shape == shape:
+    if saved is not None and saved.facts == {KEY: path.stem} and len(saved.tensors["features"]) == count:
         path.touch()
-        return Features(**{name: tensor.numpy() for name, tensor in saved.tensors.items()})
+        return RealFeatures(**{name: tensor.numpy() for name, tensor in saved.tensors.items()})
     made = make()
-    arrays = {field.name: torch.from_numpy(getattr(made, field.name)) for field in fields(Features)}
+    arrays = {field.name: torch.from_numpy(getattr(made, field.name)) for field in fields(RealFeatures)}
     # Stages side by side may make the same features.
     write_saved(own := path.with_name(f"{os.getpid()}-{path.name}"), Saved(arrays, {KEY: path.stem}))
     os.replace(own, path)
-    files = sorted(path.parent.glob("[!.]*"), key=lambda one: one.stat().st_mtime, reverse=True)
+    files = sorted(path.parent.glob("[!.]*"), key=lambda file: file.stat().st_mtime, reverse=True)
     for needless in files[REFERENCES:]:
         needless.unlink(missing_ok=True)
     return made

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.evaluation.fidelity import BuiltExtractor, Scores, features_key, half_of, require_enough, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scorer, Scores, features_key, half_of, spread
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.runtime.chunks import Chunks, Maker, Makers, counted
 from unequal.runtime.devices import chosen_precision, computed_on
@@ -54,36 +54,33 @@ class Scoring:
     def scores(self, experts: Ensemble, name: str) -> list[Scores]:
         """Scores of a variant, one a sampling seed; `name` distinguishes variants that share a work directory."""
         seeds = self.evaluation.seeds
-        self.check()
+        self.scorer.check(self.evaluation.samples)  # said before any is sampled
         # All processes sample together, and then score a seed each.
         for seed in seeds:
             self.make_samples(experts, name, seed)
         shape = (len(fields(Scores)),)
-        makers = {f"{s}": Maker(shape, partial(self.score_of, self.samples(experts, name, s))) for s in seeds}
+        makers = {str(s): Maker(shape, partial(self.score_of, self.samples(experts, name, s))) for s in seeds}
         return [Scores(*map(float, row)) for row in self.chunks(f"scores-{name}").all(makers)]
 
-    def check(self) -> None:
-        """Raise UserError where there are too few images for a score; said before any is sampled."""
-        chosen, features, real = self.evaluation, self.extractor.features, self.reference
-        for what, count in (("samples", chosen.samples), (real.what, len(real.images))):
-            require_enough(what, count, features, chosen.kid_subset, chosen.allow_singular, chosen.neighbourhood)
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Scores images against the real ones."""
+        chosen, real = self.evaluation, self.reference
+        return Scorer(
+            real.images,
+            self.extractor,
+            self.workspace.device,
+            chosen.kid_subset,
+            chosen.allow_singular,
+            chosen.neighbourhood,
+            self.features_cache(),
+            self.workspace.runtime.progress,
+            real.what,
+        )
 
     def score_of(self, images: ImageSet) -> np.ndarray:
         """Scores of images, in the order of their fields."""
-        chosen, real = self.evaluation, self.reference.images
-        device, cache = self.workspace.device, self.features_cache()
-        found = score(
-            images,
-            real,
-            self.extractor,
-            device,
-            kid_subset=chosen.kid_subset,
-            allow_singular=chosen.allow_singular,
-            neighbourhood=chosen.neighbourhood,
-            cache=cache,
-            shown=self.workspace.runtime.progress,
-        )
-        return np.array(astuple(found))
+        return np.array(astuple(self.scorer(images)))
 
     def chunks(self, name: str) -> Chunks:
         """Finished chunks of a computation for a variant, which may be a path."""
@@ -93,7 +90,7 @@ class Scoring:
         """Folder for Inception's features of the real images; those of a small one are computed faster than read."""
         if self.extractor.kind in TRAINED_HERE:
             return None
-        key = features_key(self.reference.name, self.extractor, self.workspace.device)
+        key = features_key(self.reference.name, self.extractor, self.evaluation.neighbourhood, self.workspace.device)
         return self.workspace.work.parent / "features", key
 
     def samples(self, experts: Ensemble, name: str, seed: int) -> ImageSet:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.evaluation.fidelity import BuiltExtractor, score
+from unequal.evaluation.fidelity import BuiltExtractor, Scorer
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.evaluation.variant import SHOWN
 from unequal.models.autoencoder import load_autoencoder
@@ -31,7 +31,7 @@ def main(run: Run, settings: Settings) -> None:
     parts = tensor_of(known).split(settings.batch_size)
     again = ImageSet(len(known), lambda: (autoencoder.reconstruct(part).numpy() for part in parts))
     real = Reference.of(images, chosen.against).images
-    found = score(again, real, extractor, run.device, subset, chosen.allow_singular, chosen.neighbourhood)
+    found = Scorer(real, extractor, run.device, subset, chosen.allow_singular, chosen.neighbourhood)(again)
     shown = autoencoder.reconstruct(tensor_of(images.holdout[:SHOWN])).numpy()
     np.save(run.output("artifacts/samples/reconstructions.npy"), shown)
     run.metrics(
