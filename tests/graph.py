@@ -22,12 +22,8 @@ from unequal.settings.strict import read_yaml
 ROOT = Path(__file__).parents[1]
 
 
-#: Folders with settings and a graph: the pipeline's, a comparison's of every kind, and the studies'.
-FOLDERS = [
-    Path(),
-    Path("tests/comparison/tiny"),
-    *sorted(file.parent.relative_to(ROOT) for file in (ROOT / "studies").rglob("params.yaml")),
-]
+#: Folders with settings and a graph: the pipeline's, a comparison's of every kind, and that of latents.
+FOLDERS = [Path(), Path("tests/comparison/tiny"), Path("studies/latent")]
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from graph import FOLDERS, ROOT, laid, model_of
+from graph import FOLDERS, laid, model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from params_files import edited
@@ -24,11 +24,6 @@ from unequal.settings.values import Name
 #: Names that a shell, a path, a glob or DVC's own templates would take for more.
 BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h", "", "a\nb", "a\x00b", "*", "${seed}"]
 BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
-#: Folders with a graph of their own: other studies have that of the comparison in FOLDERS[1].
-GRAPHS = [
-    *FOLDERS[:2],
-    *(one for one in FOLDERS[2:] if any((ROOT / one / name).exists() for name in ("dvc.yaml", "stages.yaml"))),
-]
 #: Text that is none: it reaches neither a command nor a path of ours.
 FREE = re.compile(
     r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|comparison\.(question|subject)"
@@ -63,7 +58,7 @@ def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder:
     assert loose == set()
 
 
-@pytest.mark.parametrize("folder", GRAPHS, ids=str)
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
 def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, tmp_path: Path) -> None:
     """Found by walking the dvc.yaml: lists of names are fed with strings that mean more to a shell."""
     model, place = model_of(folder), laid(folder)

@@ -1,1 +1,0 @@
-"""Where should one expert hand over to another?"""

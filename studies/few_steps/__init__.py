@@ -1,1 +1,0 @@
-"""By which solver, and where, should few sampling steps be taken?"""

@@ -1,1 +1,0 @@
-"""Stages of the study: its gate, the scores, what came first, that once more, and its page."""

@@ -1,7 +1,0 @@
-"""Gate of the study: params.yaml as a whole is sound, before anything runs."""
-
-from studies.few_steps.params import Params
-from unequal.data.labels import check_labels
-from unequal.pipeline.gate import Gate
-
-main = Gate(__name__, Params, check_labels)

@@ -1,1 +1,0 @@
-"""ε, v and x0: alone, with losses of one size at all timesteps, and as three heads of one network."""
