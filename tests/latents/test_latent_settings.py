@@ -10,7 +10,7 @@ from params_files import edited
 
 from studies.latent.params import Params
 from unequal.cli.architecture import Architecture, limited_groups, network_cost, network_space
-from unequal.files import read_json
+from unequal.runtime.files import read_json
 from unequal.settings.strict import read_yaml
 from unequal.timesteps.groups import mean_limit
 
