@@ -172,7 +172,7 @@ class Silence:
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
+        return lambda *_, **__: None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from harness.server import free_port
 from one_line import refusal
 
 from unequal.cli.ui import open_pages
-from unequal.pipeline.store import StageExecution
+from unequal.pipeline.logger import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.training import Tracking
 
@@ -41,7 +41,7 @@ def test_without_a_run_or_a_port_there_are_no_pages(project: Path) -> None:
 @pytest.mark.slow
 def test_the_printed_address_is_that_of_the_experiments_runs(project: Path) -> None:
     tracking = Tracking(uri=None, experiment="unequal", artifact_limit_mb=1, timeout_s=60)
-    Tracker(tracking, StageExecution("train", {}, {}, {"seed": 1}, {"seed": 1})).finish("FINISHED")
+    Tracker(tracking, Execution("train", {}, {}, {"seed": 1}, {"seed": 1})).finish("FINISHED")
     port = free_port()
     command = [sys.executable, "-m", "unequal", "ui", str(PARAMS), "--no-browser", "--port", str(port)]
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:

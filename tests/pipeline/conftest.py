@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from unequal.pipeline.store import prepare_database
+from unequal.pipeline.mlflow_logger import make_database
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MLflow's tables, which take seconds to make."""
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
-    prepare_database(path)
+    make_database(path)
     return path

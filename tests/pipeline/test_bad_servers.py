@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from refusals import half_written
 from stage_project import RUNTIME, Recorder
 
-from unequal.pipeline import store, tracker
+from unequal.pipeline import mlflow_logger, tracker
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.files import content_hash
 from unequal.settings.strict import StageSettings
@@ -36,7 +36,6 @@ def main(run: Run, settings: Settings) -> None:
     run.output("artifacts/made.txt").write_text("made")
     for step in range(20):
         run.log({"loss": 1 / (step + 1)}, step)
-    run.table("rows", [{"a": 1}])
     run.metrics("results/made.json", {"score": 2.5}, headline={"score": 2.5})
 
 
@@ -44,8 +43,7 @@ def main(run: Run, settings: Settings) -> None:
 def _impatient(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tracker, "LAST_SECONDS", 0.0)
-    monkeypatch.setattr(store, "LOCK_SECONDS", 0.2)
-    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(mlflow_logger, "LOCK_SECONDS", 0.2)
     for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
         monkeypatch.delenv(name, raising=False)
 

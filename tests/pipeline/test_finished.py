@@ -80,13 +80,13 @@ def test_a_finished_run_is_not_computed_again_but_published(capsys, monkeypatch)
     assert run()
     (work,) = kept()
     assert all((work / "outputs" / name).samefile(name) for name in OUTPUTS)  # it takes no disk
-    logged = [call for call in Recorder.calls if call[0] != "tags"]
+    logged = [call for call in Recorder.calls if call[0] != "params"]
     before = delete_outputs()
     Recorder.calls.clear()
     monkeypatch.setenv(ENGINE, "second")
     assert not run()
     assert {name: Path(name).read_text() for name in OUTPUTS} == before
-    assert [call for call in Recorder.calls if call[0] != "tags"] == logged
+    assert [call for call in Recorder.calls if call[0] != "params"] == logged
     assert capsys.readouterr().err == f"test_finished: finished before; its outputs are taken from {work.absolute()}\n"
     assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs"]
     assert read_facts(work / "finished.json")["engine"] == "second"

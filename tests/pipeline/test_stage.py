@@ -119,7 +119,6 @@ def test_outputs_replace_older_ones_and_the_work_directory_goes(project):
     assert Path("artifacts/folder/inner.txt").read_text() == "hellohello"
     assert list((project / "work").iterdir()) == []
     assert Recorder.calls[-1] == ("finish", "FINISHED")
-    assert ("tags", {"device": "cpu", "fp32": "ieee"}) in Recorder.calls
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,7 @@ def test_each_process_works_on_a_gpu_of_its_own(tmp_path, monkeypatch):
         assert status(lambda run: chosen.append(run.device)) == 0
         assert torch.backends.cudnn.benchmark == tried
     assert chosen == [torch.device("cuda", 3)] * 4
-    assert ("tags", {"device": "GPU 3", "fp32": "convolutions ieee, products ieee"}) in Recorder.calls
+    assert ("params", {"device": "GPU 3", "fp32": "convolutions ieee, products ieee"}) in Recorder.calls
 
 
 def terminated() -> None:
@@ -362,7 +361,7 @@ def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline():
     assert status(lambda run: run.metrics("results/fid.json", content, headline={"fid_base": 3.5})) == 0
     assert json.loads(Path("results/fid.json").read_text()) == content
     assert ("results", content) in Recorder.calls
-    assert ("parent_results", {"fid_base": 3.5}) in Recorder.calls
+    assert ("parent log", {"fid_base": 3.5}) in Recorder.calls
     assert ("artifacts", [Path("results/fid.json")]) in Recorder.calls
 
 

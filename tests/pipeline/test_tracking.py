@@ -18,10 +18,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from one_line import refusal
 
 from unequal.models.folder import save_model
 from unequal.pipeline import tracker as tracking
-from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store
+from unequal.pipeline.logger import Execution
+from unequal.pipeline.mlflow_logger import CONFIGURATION_TAG, MlflowLogger
 from unequal.pipeline.tracker import Tracker
 from unequal.randomness import Stream
 from unequal.runtime.files import write_json
@@ -65,7 +67,7 @@ OPTIONS = {"recipe": "base", "after": "results/metrics/data.json"}
 
 def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
     document = SETTINGS | {"seed": seed, "runtime": RUNTIME | {"tracking": TRACKING | tracking}}
-    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, OPTIONS, {"seed": seed}, document, document))
+    return Tracker(Tracking(**TRACKING | tracking), Execution(stage, OPTIONS, {"seed": seed}, document, document))
 
 
 def runs(project: Path) -> tuple[list[Run], list[Run]]:
@@ -116,7 +118,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project, logged):
     write_json(Path("results/small.json"), {})
     parent, child, client = logged(
         lambda log: [log.log({"loss": 1 / step}, step) for step in (10, 20)],
-        lambda log: log.tags({"device": "cpu"}),
+        lambda log: log.params({"device": "cpu"}),
         lambda log: log.results(
             {
                 "fid": {"mean": 3.0, "n": 8},
@@ -130,15 +132,15 @@ def test_a_child_has_settings_curves_files_and_a_parent(project, logged):
         ),
         lambda log: [log.picture("samples", np.full((1, 32, 32), step, np.uint8), step) for step in (10, 20)],
         lambda log: log.artifacts([Path("results")]),
-        lambda log: log.parent_results({"fid_base": 18.2}),
-        lambda log: log.parent_artifacts([Path("results")]),
+        lambda log: log.log({"fid_base": 18.2}, 0, parent=True),
+        lambda log: log.artifacts([Path("results")], parent=True),
     )
     assert parent.data.metrics == {"fid_base": 18.2}
     assert child.data.metrics == {"fid.mean": 3, "loss": 0.05}
     assert (child.info.run_name, child.data.tags["option.after"]) == ("train base", "results/metrics/data.json")
-    tags = {"mlflow.parentRunId": parent.info.run_id, "stage": "train", "option.recipe": "base", "device": "cpu"}
-    assert tags.items() <= child.data.tags.items() and float(child.data.tags["duration_s"]) >= 0
-    constants = {"conditions.fid.n": "8", "conditions.name": "base", "conditions.ok": "true"}
+    tags = {"mlflow.parentRunId": parent.info.run_id, "stage": "train", "option.recipe": "base"}
+    assert tags.items() <= child.data.tags.items()
+    constants = {"conditions.fid.n": "8", "conditions.name": "base", "conditions.ok": "true", "conditions.device": "cpu"}
     assert child.data.params == {"seed": "1"} | constants
     assert parent.data.params == {"seed": "1", "training.betas": "[0.9, 0.999]", "training.precision": "fp32"}
     assert {run.info.status for run in (parent, child)} == {"FINISHED"}
@@ -158,7 +160,7 @@ def test_a_child_has_settings_curves_files_and_a_parent(project, logged):
 def test_more_settings_than_a_request_takes_are_all_logged_and_long_ones_cut(project):
     settings = {f"recipe_{number}": {"images": number} for number in range(250)} | {"long": "x" * 7000}
     document = settings | {"runtime": RUNTIME | {"tracking": TRACKING}}
-    Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, document, document)).finish("FINISHED")
+    Tracker(Tracking(**TRACKING), Execution("train", {}, settings, document, document)).finish("FINISHED")
     for run in (*runs(project)[0], *runs(project)[1]):
         assert len(run.data.params) == 251
         assert (run.data.params["recipe_249.images"], run.data.params["long"]) == ("249", "x" * 6000)
@@ -215,16 +217,9 @@ def test_a_moved_or_copied_project_brings_its_files_along(project, monkeypatch, 
 def log_a_file(name: str) -> None:
     """Log a file as the artifact of a run of a stage."""
     Path(f"{name}.txt").write_text(name)
-    tracker = Tracker(Tracking(**TRACKING), StageExecution(name, {}, {}, {}, {}))
+    tracker = Tracker(Tracking(**TRACKING), Execution(name, {}, {}, {}, {}))
     tracker.artifacts([Path(f"{name}.txt")])
     tracker.finish("FINISHED")
-
-
-def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(logged):
-    rows = [{"round": 0, "loss": 0.5, "proposer": "tpe"}, {"round": 1, "loss": 0.25, "proposer": "llm é"}]
-    _, child, client = logged(*[lambda log: log.table("memory_bank", rows)] * 2)
-    table = client.load_table(child.info.experiment_id, "memory_bank.json", [child.info.run_id])
-    assert table.to_dict("records") == rows
 
 
 def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project, logged):
@@ -237,17 +232,14 @@ def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project, logged):
     assert set(files) == {"models/config.json", "models/weights.bin.reference.json"}
     reference = json.loads(files["models/weights.bin.reference.json"])
     assert reference == {"path": "models/weights.bin", "md5": md5, "size": 1001}
-    assert child.data.tags["artifact.models/weights.bin"] == f"md5:{md5}"
 
 
-def test_prepared_data_is_the_data_set_of_the_run(logged):
+def test_facts_of_prepared_data_are_params_of_the_run(logged):
     facts = {"n": 4, "shape": [1, 8, 8], "source": "digits", "path": None, "sha256": "ab" * 32}
     write_json(Path("data/facts.json"), facts)
-    names = ("data", "elsewhere", "data")
-    for run in logged(*(lambda log, name=name: log.input(Path(name)) for name in names))[:2]:
-        (used,) = run.inputs.dataset_inputs
-        assert (used.dataset.name, used.dataset.digest) == ("digits", ("ab" * 32)[:36])
-        assert json.loads(used.dataset.profile) == facts
+    _, child, _ = logged(*(lambda log, name=name: log.input(Path(name)) for name in ("data", "elsewhere", "data")))
+    known = {"conditions.data.n": "4", "conditions.data.source": "digits", "conditions.data.sha256": "ab" * 32}
+    assert known.items() <= child.data.params.items()
 
 
 def test_a_commit_is_dirty_by_code_but_not_by_results(project):
@@ -292,15 +284,15 @@ class Away:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gone, self.failed = threading.Event(), threading.Event()
-        attempt = Store.attempt
+        alone = MlflowLogger.alone
 
-        def attempt_or_fail(store: Store, task: Any) -> None:
+        def alone_or_fail(logger: MlflowLogger) -> Any:
             if self.gone.is_set():
                 self.failed.set()
                 raise MlflowException("API request failed with exception ConnectionError")
-            attempt(store, task)
+            return alone(logger)
 
-        monkeypatch.setattr(Store, "attempt", attempt_or_fail)
+        monkeypatch.setattr(MlflowLogger, "alone", alone_or_fail)
         monkeypatch.setattr(tracking, "AGAIN_SECONDS", (0.05,))
         monkeypatch.setattr(tracking, "FLUSH_SECONDS", -1.0)
 
@@ -320,7 +312,7 @@ def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
     for step in range(2, 50):
         log.log({"loss": 1 / step}, step)
     assert away.failed.wait(60)
-    log.tags({"device": "cpu"})
+    log.params({"device": "cpu"})
     if back == "as it ends":
         threading.Timer(0.5, away.gone.clear).start()
     else:
@@ -328,7 +320,7 @@ def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
     log.finish("FINISHED")
     (parent,), (child,) = runs(project)
     assert {run.info.status for run in (parent, child)} == {"FINISHED"}
-    assert child.data.tags["device"] == "cpu"
+    assert child.data.params["conditions.device"] == "cpu"
     history = MlflowClient(f"sqlite:///{project / 'mlflow.db'}").get_metric_history(child.info.run_id, "loss")
     assert sorted(point.step for point in history) == list(range(2 if from_the_start else 1, 50))
     (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracking:")]
@@ -352,9 +344,10 @@ def test_a_request_that_is_refused_costs_no_other(logged, monkeypatch, capsys):
     def refused(*_: Any, **__: Any) -> None:
         raise MlflowException("no such table", error_code=INVALID_PARAMETER_VALUE)
 
-    monkeypatch.setattr(Store, "log_table", refused)
-    _, child, _ = logged(lambda log: log.table("memory_bank", [{"round": 0}]), lambda log: log.tags({"device": "cpu"}))
-    assert (child.info.status, child.data.tags["device"]) == ("FINISHED", "cpu")
+    monkeypatch.setattr(MlflowLogger, "picture", refused)
+    image = np.zeros((1, 8, 8), np.uint8)
+    _, child, _ = logged(lambda log: log.picture("samples", image, 1), lambda log: log.params({"device": "cpu"}))
+    assert (child.info.status, child.data.params["conditions.device"]) == ("FINISHED", "cpu")
     assert capsys.readouterr().err.endswith("MlflowException: no such table; the rest is logged\n")
 
 
@@ -381,3 +374,70 @@ def test_a_registered_model_has_a_signature_and_makes_the_models_samples(project
     assert loaded.metadata.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
     with pytest.raises(MlflowException, match="shape"):
         loaded.predict(noise[:, :, :4])
+
+
+def test_a_scored_model_is_a_run_next_to_the_pipelines_and_there_once(project):
+    tracker().finish("FINISHED")
+    document = SETTINGS | {"runtime": RUNTIME | {"tracking": TRACKING}}
+    for fid in (3.0, 2.0):
+        log = Tracker(Tracking(**TRACKING), Execution("model", {"name": "base"}, {}, document, document))
+        log.log({"fid": fid}, 0)
+        log.finish("FINISHED")
+    (model,) = [run for run in runs(project)[1] if run.data.tags["stage"] == "model"]
+    assert (model.info.run_name, model.data.metrics) == ("base", {"fid": 2.0})
+    assert "mlflow.parentRunId" not in model.data.tags
+
+
+def test_runs_are_logged_into_files_by_name(project):
+    log = tracker(logger="files")
+    log.log({"loss": 0.5}, 10)
+    log.log({"fid": 2.0}, 0, parent=True)
+    log.picture("samples", np.zeros((1, 8, 8), np.uint8), 10)
+    log.finish("FAILED")
+    (parent,) = (project / "logs/runs").iterdir()
+    (child,) = (place for place in parent.iterdir() if place.is_dir())
+    lines = [json.loads(line) for line in (child / "metrics.jsonl").read_text().splitlines()]
+    assert [(one["name"], one["value"], one["step"]) for one in lines] == [("loss", 0.5, 10)]
+    assert '"fid"' in (parent / "metrics.jsonl").read_text()
+    assert [json.loads(line) for line in (child / "params.jsonl").read_text().splitlines()] == [
+        {"seed": 1},
+        {"status": "FAILED"},
+    ]
+    assert (child / "samples-000000010.png").exists()
+    assert runs(project) == ([], [])
+
+
+#: A logger for a service of one's own, in a file of the project.
+OWN_LOGGER = """
+from unequal.pipeline.logger import Logger
+
+SENT = []
+
+class OwnLogger(Logger):
+    def start(self):
+        SENT.append(("start", self.execution.name, dict(self.execution.settings)))
+
+    def metrics(self, points, parent=False):
+        SENT.extend((one.name, one.value, one.step, parent) for one in points)
+
+    def finish(self, status):
+        SENT.append(("finish", status))
+"""
+
+
+def test_a_logger_is_added_in_a_file_of_ones_own(project, monkeypatch):
+    (project / "own_logger.py").write_text(OWN_LOGGER)
+    monkeypatch.syspath_prepend(str(project))
+    log = tracker(logger="own_logger:OwnLogger")
+    log.log({"loss": 0.5}, 10)
+    log.artifacts([Path("own_logger.py")])
+    log.finish("FINISHED")
+    sent = __import__("own_logger").SENT
+    assert sent == [("start", "train base", {"seed": 1}), ("loss", 0.5, 10, False), ("finish", "FINISHED")]
+
+
+@pytest.mark.parametrize("name", ["wandb", "own_logger:OwnLogger", "json:dumps", "no such"])
+def test_a_logger_that_there_is_not_is_refused(project, name):
+    line = refusal(tracker, logger=name)
+    assert f"runtime.tracking.logger: '{name}'" in line
+    assert "mlflow, files" in line

@@ -29,4 +29,4 @@ class Recorder:
         self.active = active
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *args: Recorder.calls.append((name, args[0]))
+        return lambda *args, **named: Recorder.calls.append((f"{'parent ' if named else ''}{name}", args[0]))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from unequal.errors import UserError, say
 from unequal.pipeline.params_files import read_params
-from unequal.pipeline.store import database_file, experiment_number
-from unequal.pipeline.tracker import tracking_uri, without_credentials
+from unequal.pipeline.secrets import without_secrets
+from unequal.pipeline.mlflow_logger import MlflowLogger, database_file, experiment_number
 from unequal.pipeline.workdirs import project_root
 from unequal.runtime.environment import Stopped
 
@@ -33,7 +33,9 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
         UserError: nothing was logged yet, the port is taken, or the server ends.
     """
     tracking = read_params(params).runtime.tracking
-    uri = tracking_uri(tracking)
+    if tracking.logger != "mlflow":
+        raise UserError(f"{params}: runtime.tracking.logger: '{tracking.logger}'; pages are of runs logged by mlflow")
+    uri = MlflowLogger.address(tracking)
     database = database_file(uri, project_root())
     if database is None:
         show(uri.rstrip("/"), experiment_number(uri, tracking.experiment), browser)
@@ -53,7 +55,7 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
 def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
     place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
-    say(f"{without_credentials(server, server)}/#/{place}")
+    say(f"{without_secrets(server, server)}/#/{place}")
     if browser:
         webbrowser.open(f"{server}/#/{place}")
 

@@ -69,9 +69,6 @@ def produce(workspace: Workspace, job: PruningJob) -> None:
     if decision is not None:
         decision.bank.publish(folder)
         decision.log.publish(folder)
-        workspace.table("memory_bank", decision.bank.rows())
-        if decision.log.requests:
-            workspace.table("llm_requests", [one.model_dump() for one in decision.log.requests])
     save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
     workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 

@@ -10,10 +10,11 @@ output, only the resumable state. A work directory's key is a hash of all that s
 changed setting or input never resumes a stale state.
 """
 
+import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
@@ -29,6 +30,7 @@ from unequal.errors import UserError, say
 from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
 from unequal.pipeline.devices import LENT, gpus_of_stage, lease
 from unequal.pipeline.fingerprint import refuse_other_code
+from unequal.pipeline.logger import MODEL, Execution
 from unequal.pipeline.program import (
     errors_reported,
     exit_at_once,
@@ -38,7 +40,6 @@ from unequal.pipeline.program import (
     stop_requested,
 )
 from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
-from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import ensure_dir, study
 from unequal.runtime import processes
@@ -90,9 +91,8 @@ class Run:
         self._engine = engine_run()
         self._attempt: Attempt | None = None
         self._settings = without_paths(settings.model_dump(mode="json"), params)
-        execution = StageExecution(name, self.options, self._settings, without_paths(params, params), params)
-        self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
-        self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
+        self._execution = Execution(name, self.options, self._settings, without_paths(params, params), params)
+        self._tracker = Tracker(runtime.tracking, self._execution, active=self.leads)
 
     def input(self, path: str | Path) -> Path:
         """Name a file or folder that the stage reads; its content becomes part of the work directory's key.
@@ -153,11 +153,11 @@ class Run:
         if finished is None:
             return False
         say(f"{self.name}: finished before; its outputs are taken from {self._attempt.folder}", err=True)
-        self._tracker.tags({"republished": "true"})
+        self._tracker.params({"republished": True})
         self._results, self._parent_results = finished.results, finished.parent_results
         self._parent_artifacts = list(map(Path, finished.parent_artifacts))
         self._tracker.results(self._results)
-        self._tracker.parent_results(self._parent_results)
+        self._tracker.log(self._parent_results, 0, parent=True)
         return True
 
     def output(self, path: str | Path) -> Path:
@@ -175,7 +175,7 @@ class Run:
         torch.backends.cudnn.benchmark = self.runtime.cudnn_benchmark
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
-        self._tracker.tags(computed_on(device))
+        self._tracker.params(computed_on(device))
         return device
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -195,9 +195,14 @@ class Run:
         self._tracker.results(content)
         self.parent_metrics(headline or {})
 
-    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows as a table, with the columns of the first row."""
-        self._tracker.table(name, rows)
+    def log_model(self, name: str, figures: Mapping[str, float], curve: Iterable[tuple[int, float]]) -> None:
+        """Log a scored model as a run of its own, next to the pipeline's: its figures, and its loss over the images."""
+        document = dataclasses.replace(self._execution, stage=MODEL, options={"name": name}, settings={})
+        tracker = Tracker(self.runtime.tracking, document, active=self.leads)
+        tracker.log(figures, 0)
+        for images, loss in curve:
+            tracker.log({"training_loss": loss}, images)
+        tracker.finish("FINISHED")
 
     def register(self, name: str, model: Path, timesteps: Sequence[int], sampling: "Sampling") -> None:
         """Register a model that this stage has read, where the settings say so."""
@@ -207,7 +212,7 @@ class Run:
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
         """Log figures with the whole pipeline's run, where configurations are compared."""
         self._parent_results |= metrics
-        self._tracker.parent_results(metrics)
+        self._tracker.log(metrics, 0, parent=True)
 
     def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
         """Log outputs of this stage with the whole pipeline's run too, once they are in place."""
@@ -240,7 +245,7 @@ class Run:
                 parent_artifacts=list(map(str, self._parent_artifacts)),
             )
         self._tracker.artifacts(outputs)
-        self._tracker.parent_artifacts(self._parent_artifacts)
+        self._tracker.artifacts(self._parent_artifacts, parent=True)
         self._tracker.finish("FINISHED")
         if self._attempt is not None:
             self._attempt.leave(finished=True)

@@ -43,9 +43,6 @@ class Workspace(Protocol):
     def picture(self, name: str, image: np.ndarray, step: int) -> None:
         """Add an image, uint8 [C, H, W], to those of a name over the steps."""
 
-    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows as a table, with the columns of the first row."""
-
     def metrics(
         self, path: str | Path, content: Mapping[str, Any], headline: Mapping[str, float] | None = None
     ) -> None:

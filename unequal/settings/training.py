@@ -83,8 +83,9 @@ class Training(Strict):
 
 
 class Tracking(Strict):
-    """MLflow."""
+    """Where runs are logged."""
 
+    logger: str = Field(default="mlflow", description="mlflow, files, or module:Class of an own one")
     uri: str | None = Field(
         description="tracking server, without a password; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project"
     )

@@ -25,6 +25,4 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     name, seed = f"{arm}/block_{block}", arm_seed(block, arm)
     plan = shortened_plan(settings.plan, 1.0, settings.tried(arm))
     costs = train_plan(run, ExpertsJob(plan, name, base, data, settings.training, seed), folder)
-    for one in (one for one in costs["groups"] if one["pruning"] and one["pruning"]["bank"]):
-        run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
     run.metrics(f"results/trainings/{arm}/block_{block}.json", costs)
