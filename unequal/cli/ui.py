@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unequal.errors import UserError, say
+from unequal.pipeline.mlflow_logger import MlflowLogger, database_file, experiment_number
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.secrets import without_secrets
-from unequal.pipeline.mlflow_logger import MlflowLogger, database_file, experiment_number
 from unequal.pipeline.workdirs import project_root
 from unequal.runtime.environment import Stopped
 

@@ -1,4 +1,4 @@
-"""Runs in MLflow: a parent a configuration, a child a stage, and a run a scored model. MLflow is imported where used."""
+"""Runs in MLflow, imported where used: a parent a configuration, a child a stage, and a run a scored model."""
 
 import logging
 import os
@@ -194,9 +194,7 @@ class MlflowLogger(Logger):
             parent = str(runs[0].info.run_id)
             self.client.update_run(parent, status="RUNNING")
             return parent
-        runs = self.client.search_runs(
-            [self.experiment], f"tags.`{CONFIGURATION_TAG}` != ''", max_results=EARLIER_RUNS
-        )
+        runs = self.client.search_runs([self.experiment], f"tags.`{CONFIGURATION_TAG}` != ''", max_results=EARLIER_RUNS)
         earlier = [Earlier(run.info.run_name or run.info.run_id, run.data.params) for run in runs]
         logged = {key: as_text(value)[:PARAM_CHARACTERS] for key, value in leaves(self.execution.configuration)}
         label = run_label(self.execution.written, committed_settings(), logged, earlier)
