@@ -6,5 +6,8 @@ from unequal.experts.reach import check_reach
 from unequal.models.pretrained import check_pretrained
 from unequal.pipeline.gate import Gate
 from unequal.settings.params import Params
+from unequal.training.optimizer import check_optimizers
 
-main = Gate(__name__, Params, check_labels, check_images, check_weights, check_reach, check_pretrained)
+main = Gate(
+    __name__, Params, check_labels, check_images, check_weights, check_reach, check_pretrained, check_optimizers
+)

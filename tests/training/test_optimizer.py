@@ -1,18 +1,23 @@
-"""Learning rate over the budget, and AdamW's state as named tensors."""
+"""Optimizers by name, their moments by parameter name, and the learning rate over the budget."""
 
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.training.optimizer import (
+    OPTIMIZERS,
     build_optimizer,
+    check_optimizer,
     compensation,
+    evaluated_weights,
     learning_rate,
+    load_moments,
+    moments,
     momentum,
-    restore_objective,
     set_schedule,
 )
 
@@ -34,7 +39,7 @@ def descend(net: nn.Linear, optimizer: torch.optim.AdamW, steps: int) -> None:
 def test_moments_of_an_objective_come_to_its_device():
     objective = nn.Linear(2, 1, bias=False, device="meta")  # stands for a GPU
     optimizer = torch.optim.AdamW(objective.parameters())
-    restore_objective(optimizer, objective, {"weight.exp_avg": torch.ones(1, 2)})
+    load_moments(optimizer, objective, {"weight.exp_avg": torch.ones(1, 2)})
     assert optimizer.state[objective.weight]["exp_avg"].device.type == "meta"
 
 
@@ -51,6 +56,123 @@ def test_the_first_step_is_adamws():
     descend(net, build_optimizer(net.parameters(), settings(), CPU), 1)
     # Weight decay times lr, then a step of lr against the gradient's sign.
     assert net.bias.item() == pytest.approx(3 * (1 - 1e-2 * 0.1) - 1e-2, rel=1e-5)
+
+
+def step(net: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor) -> None:
+    optimizer.zero_grad()
+    net(inputs).square().sum().backward()
+    optimizer.step()
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_moments_come_back_by_name_whatever_the_groups(name):
+    """All parameters of the network and of the objective have equal shapes: an order would mix them up in silence."""
+    inputs, chosen = torch.randn(4, 3), settings(name=name, betas=(0.8, 0.999))
+
+    def made() -> tuple[nn.Sequential, nn.Linear, torch.optim.Optimizer]:
+        net, objective = network(), nn.Linear(3, 3)
+        return net, objective, build_optimizer(net.parameters(), chosen, CPU, objective.parameters())
+
+    net, objective, optimizer = made()
+    for _ in range(3):
+        step(nn.Sequential(net, objective), optimizer, inputs)
+    other_net, other_objective, other = made()
+    other_net.load_state_dict(net.state_dict())
+    other_objective.load_state_dict(objective.state_dict())
+    for module, same in ((objective, other_objective), (net, other_net)):
+        load_moments(other, same, dict(reversed(moments(optimizer, module).items())))
+        assert moments(other, same).keys() == moments(optimizer, module).keys() != set()
+    for pair in ((net, objective, optimizer), (other_net, other_objective, other)):
+        for _ in range(2):
+            step(nn.Sequential(*pair[:2]), pair[2], inputs)
+    for one, other_one in ((net, other_net), (objective, other_objective)):
+        torch.testing.assert_close(one.state_dict(), other_one.state_dict(), rtol=0, atol=0)
+
+
+def test_muon_steps_matrices_and_adamw_all_else():
+    net = network()
+    optimizer = build_optimizer(net.parameters(), settings(name="muon"), CPU)
+    step(net, optimizer, torch.randn(4, 3))
+    kept = {name: {one.rpartition(".")[2] for one in moments(optimizer, layer)} for name, layer in net.named_children()}
+    assert kept == {"0": {"momentum_buffer", "step", "exp_avg", "exp_avg_sq"}, "1": set()} | {"2": kept["0"]}
+    assert moments(optimizer, net).keys() >= {"0.weight.momentum_buffer", "2.bias.exp_avg"}
+    assert "0.bias.momentum_buffer" not in moments(optimizer, net)
+
+
+def test_schedule_free_evaluates_the_average_of_its_iterates():
+    """x = Σ c_i·z_i/Σ c_i, with c_i the square of the highest rate so far; gradients are taken between x and z."""
+    net, chosen, iterates, counts = network().double(), settings(name="schedule_free_adamw"), [], []
+    optimizer, parameters = build_optimizer(net.parameters(), chosen, CPU), list(net.parameters())
+    for lr in (1e-3, 1e-2, 5e-3, 2e-2):
+        optimizer.param_groups[0]["lr"] = lr
+        step(net, optimizer, torch.randn(4, 3).double())
+        iterates.append([optimizer.state[value]["z"].clone() for value in parameters])
+        counts.append(max([*counts[-1:], lr**2]))
+    for place, (value, x) in enumerate(zip(parameters, evaluated_weights(optimizer, parameters), strict=True)):
+        mean = sum(count * one[place] for count, one in zip(counts, iterates, strict=True)) / sum(counts)
+        torch.testing.assert_close(x, mean)
+        torch.testing.assert_close(value.detach(), 0.2 * iterates[-1][place] + 0.8 * x)
+
+
+DEMON = MomentumDecay(kind="demon", floor=0, lr_compensation="none")
+
+
+class Lion(torch.optim.Optimizer):
+    """2302.06675, in a few lines: what another optimizer takes to be added."""
+
+    def __init__(self, groups: Any, lr: float, betas: Any, decay: float, fused: bool, *, rate: float = 1.0) -> None:
+        super().__init__(groups, {"lr": lr, "betas": betas, "weight_decay": decay, "rate": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            (first, second), lr = group["betas"], group["lr"] * group["rate"]
+            for value in group["params"]:
+                mean = self.state[value].setdefault("mean", torch.zeros_like(value))
+                value.mul_(1 - lr * group["weight_decay"]).sub_(mean.lerp(value.grad, 1 - first).sign_(), alpha=lr)
+                mean.lerp_(value.grad, 1 - second)
+
+
+def test_an_optimizer_is_one_entry(build, monkeypatch):
+    monkeypatch.setitem(OPTIMIZERS, "lion", Lion)
+    chosen = settings(name="lion", keywords={"rate": 0.1}, lr=1e-3)
+    check_optimizer(chosen)
+    trainer = build(optimizer=chosen)
+    trainer.run()
+    assert {name.rpartition(".")[2] for name in moments(trainer.optimizer, trainer.net)} == {"mean"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"name": "adam"}, "optimizer.name: 'adam'; allowed: adamw, sgd, muon, schedule_free_adamw"),
+        ({"keywords": {"epsilon": 1e-8}}, "optimizer.keywords.epsilon: unknown to 'adamw'; allowed: eps, amsgrad"),
+        ({"keywords": {"eps": "small"}}, "optimizer: 'adamw': '<=' not supported"),
+        ({"name": "muon", "keywords": {"adjust_lr_fn": "none"}}, "optimizer: 'muon': Adjust learning rate function"),
+        ({"name": "schedule_free_adamw", "betas": (0.0, 0.9)}, "betas: the first is 0; allowed: above 0"),
+        (
+            {
+                "name": "schedule_free_adamw",
+                "momentum_decay": MomentumDecay(kind="demon", floor=0, lr_compensation="none"),
+            },
+            "optimizer.momentum_decay: has no meaning for 'schedule_free_adamw'; allowed: null",
+        ),
+    ],
+)
+def test_what_no_optimizer_can_be_made_of_is_refused(changes, named):
+    with pytest.raises(UserError) as refused:
+        check_optimizer(settings(**changes))
+    assert named in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_muon_of_a_network_without_matrices_is_refused():
+    with pytest.raises(UserError, match=r"^optimizer.name: 'muon' and this network: "):
+        build_optimizer([nn.Parameter(torch.zeros(3))], settings(name="muon"), CPU)
 
 
 WARM_UP = {"warmup_images": 100}

@@ -23,7 +23,7 @@ from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 from unequal.training import checkpoint
-from unequal.training.checkpoint import LOG, moments
+from unequal.training.checkpoint import LOG
 from unequal.training.loop import Log, Trained, Trainer
 from unequal.training.objectives import (
     Objective,
@@ -32,6 +32,7 @@ from unequal.training.objectives import (
     SingleHead,
     Uncertainty,
 )
+from unequal.training.optimizer import OPTIMIZERS, moments
 from unequal.training.three_heads import BalancedHeads
 
 pytestmark = pytest.mark.slow
@@ -113,6 +114,14 @@ def test_decaying_momentum_and_a_curriculum_resume_exactly(build, tmp_path):
     logged = [line["momentum"] for line in lines(tmp_path / "through")]
     assert logged == sorted(logged, reverse=True)
     assert logged[0] > logged[-1] >= 0.1
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "adamw"])
+def test_every_optimizer_resumes_exactly_with_what_its_objective_learns(build, tmp_path, name):
+    optimizer = Optimizer(name=name, lr=2e-3, betas=(0.9, 0.999), weight_decay=0.01, warmup_images=8, decay="constant")
+    fresh = {"objective": REMEMBERING["over uncertainty"]}
+    through, resumed, *_ = ends_as_if_never_killed(build, tmp_path, fresh=fresh, optimizer=optimizer)
+    assert equal(*(moments(one.optimizer, one.net) for one in (through, resumed)))
 
 
 TENTHS = Partition.of_lengths([5] * 10)

@@ -28,12 +28,15 @@ class MomentumDecay(Strict):
 
 
 class Optimizer(Strict):
-    """AdamW or SGD, its learning-rate schedule, and the decay of its momentum."""
+    """An optimizer, its learning-rate schedule, and the decay of its momentum."""
 
-    name: Literal["adamw", "sgd"] = "adamw"
+    name: str = Field(default="adamw", description="of `unequal.training.optimizer.OPTIMIZERS`")
+    keywords: dict[str, bool | int | float | str] = Field(
+        default={}, exclude_if=lambda keywords: not keywords, description="of that optimizer, as its entry names them"
+    )
     lr: PositiveFloat
     betas: tuple[float, float] = Field(
-        description="of AdamW; the first is SGD's momentum, followed by 0.999, AdamW's usual second"
+        description="of AdamW; the first is the momentum of SGD, followed by 0.999, AdamW's usual second, and of Muon"
     )
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")

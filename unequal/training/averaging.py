@@ -54,12 +54,12 @@ class AveragedWeights:
             name: value.detach().clone().to(torch.promote_types(value.dtype, torch.float32))
             for name, value in net.named_parameters()
         }
-        self.parameters: list[Tensor] = list(net.parameters())
 
     @torch.no_grad()
-    def update(self) -> None:
+    def update(self, weights: tuple[Tensor, ...]) -> None:
+        """Take in weights, in the order of the network's parameters."""
         self.updates += 1
-        torch._foreach_lerp_(list(self.average.values()), self.parameters, 1 - self.kept(self.updates))
+        torch._foreach_lerp_(list(self.average.values()), weights, 1 - self.kept(self.updates))
 
     @torch.no_grad()
     def copy_to(self, net: nn.Module) -> None:
@@ -85,9 +85,9 @@ class Averages:
         widths = KEPT_WIDTHS if self.count else ()
         self.kept = {str(width): AveragedWeights(net, of_width(width)) for width in widths}
 
-    def update(self) -> None:
+    def update(self, weights: tuple[Tensor, ...]) -> None:
         for one in (self.main, *self.kept.values()):
-            one.update()
+            one.update(weights)
 
     def state_dict(self) -> dict[str, Tensor]:
         return add_prefix("average.", self.main.state_dict()) | self.snapshot_tensors()

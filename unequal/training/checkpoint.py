@@ -137,37 +137,13 @@ def previous_path(path: Path) -> Path:
     return path.with_name(f"before-{path.name}")
 
 
-def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
-    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
-    return {
-        f"{parameter}.{name}": moment
-        for parameter, value in net.named_parameters()
-        for name, moment in optimizer.state.get(value, {}).items()
-    }
-
-
-def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Load the state of a network's optimizer from named tensors."""
-    state: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
-    for key, moment in tensors.items():
-        parameter, _, name = key.rpartition(".")
-        state.setdefault(numbers[parameter], {})[name] = moment
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
-    for value, loaded in optimizer.state.items():
-        for name, moment in loaded.items():
-            if moment.shape == value.shape:
-                loaded[name] = torch.empty_like(value).copy_(moment)
-
-
 @dataclass(frozen=True)
 class TrainingState:
     """A point of a training.
 
     Attributes:
         weights: by name, as they were after the last step.
-        moments: of the optimizer: `<parameter>.<moment>`, Adam's number of steps for its bias correction among them.
+        moments: of the optimizer: `<parameter>.<moment>`, their counts of steps among them.
         optimizer: its name in the settings.
     """
 
@@ -177,7 +153,7 @@ class TrainingState:
 
     @classmethod
     def of(cls, checkpoint: Saved) -> Self:
-        """State in a checkpoint, which holds the tensors of `state_tensors` and names the optimizer."""
+        """State in a checkpoint, which holds its tensors and names the optimizer."""
         saved = checkpoint.tensors
         return cls(strip_prefix("net.", saved), strip_prefix("optimizer.", saved), checkpoint.facts["optimizer"])
 
@@ -194,11 +170,6 @@ class TrainingState:
         """Say whether its weights have the names and shapes of a network's."""
         shapes = [{name: tensor.shape for name, tensor in one.items()} for one in (self.weights, net.state_dict())]
         return shapes[0] == shapes[1]
-
-
-def state_tensors(net: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Current weights and moments of a training, as tensors of a checkpoint."""
-    return add_prefix("net.", net.state_dict()) | add_prefix("optimizer.", moments(optimizer, net))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.training.checkpoint import TrainingState
+from unequal.training.optimizer import OPTIMIZERS
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
     if asked.weights == "last":
         start.net.load_state_dict(state.weights)
     if asked.moments == "fresh":
+        if asked.weights == "last" and hasattr(OPTIMIZERS.get(state.optimizer), "evaluated"):
+            raise UserError(
+                f"warm_start.weights: 'last' from {start.folder}, whose optimizer '{state.optimizer}' evaluates other "
+                "weights than it steps; allowed: averaged, or moments carried with them"
+            )
         return None
     if state.optimizer != recipe.optimizer.name:
         raise UserError(

@@ -40,20 +40,18 @@ from unequal.training.checkpoint import (
     Snapshots,
     TrainingState,
     add_prefix,
-    load_moments,
-    moments,
     read_checkpoint,
-    state_tensors,
     strip_prefix,
 )
 from unequal.training.feedback import Feedback, effective_weighting
 from unequal.training.objectives import Objective
 from unequal.training.optimizer import (
     build_optimizer,
+    evaluated_weights,
+    load_moments,
+    moments,
     momentum,
-    objective_group,
     reached_milestones,
-    restore_objective,
     set_schedule,
 )
 
@@ -144,9 +142,7 @@ class Trainer:
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.averages = Averages(self.net, training.average)
         self.average_snapshots = Snapshots(work, self.averages.snapshot_steps(self.steps), "averages")
-        self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
-        for group in objective_group(objective):
-            self.optimizer.add_param_group(group)
+        self.optimizer = build_optimizer(self.parameters, optimizer, source.device, objective.parameters())
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval, self.lines = LogInterval(), b""
@@ -238,7 +234,7 @@ class Trainer:
         self.first_bad_step = torch.minimum(self.first_bad_step, torch.where(finite, self.steps, self.step))
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.averages.update()
+        self.averages.update(evaluated_weights(self.optimizer, self.parameters))
         self.feedback.learn(self.step, observed)
         return totals
 
@@ -292,7 +288,7 @@ class Trainer:
     def keep_snapshots(self) -> None:
         """Begin to write the snapshots, and draw the pictures, that are due after this step."""
         if self.step in self.snapshots.steps:
-            state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
+            state = self.state_tensors() if self.keep_state else {}
             average = add_prefix("average.", self.averages.main.state_dict())
             facts = {"step": self.step, "optimizer": self.settings.name}
             self.writer.start(self.snapshots.file(self.step), Saved(average | state, facts))
@@ -302,10 +298,14 @@ class Trainer:
         if self.pictures is not None and self.step in self.pictures.steps(self.steps):
             self.pictures.draw(self.net, self.step, self.averages.main, self.objective)
 
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Weights and moments, as tensors of a checkpoint."""
+        return add_prefix("net.", self.net.state_dict()) | add_prefix("optimizer.", moments(self.optimizer, self.net))
+
     def save(self) -> None:
         """Copy the resumable state, and begin to write it. Raises Diverged where it holds NaN."""
         self.refuse_bad_steps()
-        tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
+        tensors = self.state_tensors() | self.averages.state_dict()
         tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)
         tensors |= add_prefix(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
         if self.pictures is not None:
@@ -343,7 +343,7 @@ class Trainer:
             self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
             if self.pictures is not None:
                 self.pictures.load_state_dict(saved.tensors)
-            restore_objective(self.optimizer, self.objective, strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors))
+            load_moments(self.optimizer, self.objective, strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors))
             self.lines = saved.tensors[LOG].numpy().tobytes()
         if self.accelerator.is_main_process:
             write_bytes(self.work / LOG, self.lines)
