@@ -16,11 +16,13 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 from snakemake.logging import logger
 
+from unequal.code import ROOT
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.devices import LENT, machine_gpus
 from unequal.pipeline.engines import StopFilter, interrupt_once, print_recommendation, print_summary
 from unequal.pipeline.fingerprint import write_fingerprints
+from unequal.pipeline.folders import update_graph
 from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
 from unequal.report.captions import CAPTIONS, FIRST_SCREEN
@@ -49,7 +51,8 @@ if workflow.is_main_process:
         except UserError:
             check_params()  # images and weights too: all that is wrong in one answer
             raise
-        write_fingerprints(GRAPH, Path(workflow.basedir))
+        update_graph()
+        write_fingerprints(GRAPH)
         write_sources(GRAPH)
         record_finished(GRAPH)  # what a killed engine has left
     except UserError as error:
@@ -61,7 +64,7 @@ STAGES = stages_of(GRAPH)
 # Jobs inherit it, on a cluster too: their outputs stay stored until this Snakemake has recorded them.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
 # Commands of studies put their checkout before it, in a shell that refuses unset variables.
-os.environ.setdefault("PYTHONPATH", str(workflow.basedir))
+os.environ.setdefault("PYTHONPATH", str(ROOT))
 
 # Snakemake's locks and its marks of unfinished jobs survive its kill, and would stop the next one or run jobs again. The
 # system frees this lock instead; outputs appear whole, and dvc.lock decides what is stale.
@@ -111,7 +114,7 @@ GPUS *= RUNTIME.get("stages_per_gpu", Runtime.model_fields["stages_per_gpu"].def
 if "local_gpu" not in workflow.resource_settings.resources:
     workflow.register_resource("local_gpu", len(GPUS))
 # The folder of a page's pictures, and how Snakemake's report captions each.
-PICTURES, CAPTION = "pictures", os.path.join(workflow.basedir, "unequal/report/caption.rst")
+PICTURES, CAPTION = "pictures", str(ROOT / "unequal/report/caption.rst")
 config["captions"] = FIRST_SCREEN | CAPTIONS
 # Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
 MEMORY_MB = {"cpu": 4000, "gpu": 8000}

@@ -168,7 +168,7 @@ def is_library(name: str, root: Path) -> bool:
     top = name.split(".")[0]
     ours = (root / top).is_dir() or (root / f"{top}.py").is_file()
     if root.name in INSTALLED:  # libraries lie next to an installed wheel
-        ours = top == __name__.split(".")[0]
+        ours = top in (__name__.split(".")[0], "stages")
     return not ours and top not in sys.stdlib_module_names
 
 

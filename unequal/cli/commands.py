@@ -42,10 +42,10 @@ def check(params_file: Path) -> None:
 
 
 @click.command()
-@click.option("--images", required=True, type=FOLDER, help="Your folder of images; subfolders are labels.")
-@click.option(
-    "--size", required=True, type=click.Choice(["16", "32", "64", "128"]), help="Height and width, in pixels."
-)
+@click.argument("folder", type=FILE)
+@click.option("--images", type=FOLDER, help="Your folder of images; subfolders are labels.")
+@click.option("--size", type=click.Choice(["16", "32", "64", "128"]), help="Height and width, in pixels.")
+@click.option("--preset", help="A preset as it stands, by name; without --images.")
 @click.option("--gpu", is_flag=True, help="Choose a network for one GPU; without, one for a trial on a CPU.")
 @click.option("--flow", is_flag=True, help="Rectified flow that predicts the velocity; without, DDPM's noise.")
 @click.option(
@@ -61,13 +61,19 @@ def check(params_file: Path) -> None:
 @click.option("--batch-size", type=click.IntRange(1), help="Images an optimizer step.  [default: by network]")
 @click.option("--inception", type=FILE, help="Weights of Inception for FID's features, a file.")
 @click.option("--dinov2", type=FOLDER, help="Weights of DINOv2 for FID's features, a folder.")
-@click.option("--out", default="params.yaml", show_default=True, type=FILE, help="The params file.")
-def init(size: str, **options: Any) -> None:
-    """Write a params file for a folder of images: look at them, choose a preset, say why and what it costs."""
-    say(f"{options['images']}: reads the images …")
-    from unequal.cli.init import ParamsRequest
+@click.option("--all-methods", is_flag=True, help="Train every method's models; without, one good model.")
+@click.option("--own-graph", is_flag=True, help="Write a dvc.yaml to edit, which stays as it is.")
+def init(folder: Path, images: Path | None, size: str | None, preset: str | None, **options: Any) -> None:
+    """Make FOLDER for runs of your own, with settings fitted to a folder of images, or with a preset's.
 
-    for line in ParamsRequest(size=int(size), **options).write():
+    Both engines run there: `cd FOLDER`, then `snakemake --cores all` or `dvc repro`.
+    """
+    if (images is None) == (preset is None) or (images is None) != (size is None):
+        raise click.UsageError("allowed: --images and --size, or --preset")
+    say(f"{images or preset}: reads the {'images' if images else 'settings'} …")
+    from unequal.cli.init import FolderRequest
+
+    for line in FolderRequest(folder, images, int(size) if size else None, preset, **options).make():
         say(line)
 
 

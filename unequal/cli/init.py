@@ -1,44 +1,44 @@
-"""Params file for a folder of images: a preset, adapted to the images, the size and this machine."""
+"""Folder of a run's own: a preset fitted to a folder of images and to this machine, or a preset as it stands."""
 
 import os
-import shutil
-import subprocess
+import re
+import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from io import StringIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
-from unequal.cli.editing import change, in_a_line, text_of, yaml_of_file
-from unequal.cli.preset_text import (
+from unequal.cli.preset import (
     METHODS,
     apply_method,
-    headed,
+    change,
+    edited,
     is_untouched,
     make_flow,
     predict,
     scale_budgets,
+    with_header,
+    yaml_of_file,
 )
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
+from unequal.pipeline.folders import GRAPH, make_folder, shipped
 from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS
 
-PRESETS = Path("presets")
 #: Desired number of held-out images, limited to a fifth of all images.
 HELD_OUT, LARGEST_SHARE = 100, 0.2
 #: Smallest number of images: a fifth of them are the two that must be held out.
 FEWEST = 8
 #: Largest number of passes over the training images: beyond it, the base memorizes a small set.
 MOST_PASSES = 1000
+#: Lists of the models that are scored and profiled, which decide the folder's graph.
+MODELS = ("variants", "profiled_models")
 
 
-@dataclass(frozen=True)
-class Network:
-    """Channels at each resolution, feature-map sizes with attention, and batch sizes.
-
-    Attributes:
-        batch: batch size in training; `sampled`: in sampling and profiling.
-    """
+class Network(NamedTuple):
+    """Channels at each resolution, feature-map sizes with attention, and batch sizes in training and in sampling."""
 
     channels: list[int]
     attention: list[int]
@@ -64,97 +64,175 @@ NETWORKS = {
 
 
 @dataclass(frozen=True)
-class Features:
-    """Features that FID compares, and the reason for the choice."""
-
-    settings: dict[str, Any]
-    why: str
-
-    @classmethod
-    def of(cls, survey: Survey, inception: Path | None, dinov2: Path | None) -> Self:
-        """Features of Inception or DINOv2 if weights are given, else of a network trained on the images."""
-        if inception is not None:
-            return cls({"kind": "inception", "weights": str(inception), "features": 2048}, "from the given weights")
-        if dinov2 is not None:
-            from unequal.evaluation.dinov2 import check_files, dinov2_of
-
-            check_files(dinov2, f"--dinov2 {dinov2}")
-            features = dinov2_of(dinov2, f"--dinov2 {dinov2}").features
-            return cls({"kind": "dinov2", "weights": str(dinov2), "features": features}, "from the given weights")
-        small: dict[str, Any] = {"weights": None, "features": 64, "images": 128_000}
-        if survey.labels:
-            return cls({"kind": "classifier"} | small, f"learned from the {survey.labels} classes of these images")
-        return cls({"kind": "rotations"} | small, "learned from rotations of these images, which need no labels")
-
-
-@dataclass(frozen=True)
-class ParamsRequest:
-    """A params file to write for a folder of images.
+class FolderRequest:
+    """A folder to make.
 
     Attributes:
+        images: a folder of images; None: the preset as it stands.
         size: height and width of images, in pixels.
+        preset: name of a preset; None: one for images, by `gpu`.
         gpu: whether the run is for a GPU; otherwise it is a trial on a CPU.
         flow: rectified flow in place of DDPM's schedule.
         prediction: prediction of models without `flow`; with `flow`, models predict the velocity.
         method: timesteps and loss weight, a name of `METHODS`; None: Min-SNR for a flow, else uniform.
         batch_size: batch size in training; None: the network's own.
         inception, dinov2: weights for FID's features.
+        all_methods: train all models of the preset; otherwise its base alone.
+        own_graph: the graph is not brought up to date.
     """
 
-    images: Path
-    size: int
-    gpu: bool
-    out: Path
+    name: Path
+    images: Path | None = None
+    size: int | None = None
+    preset: str | None = None
+    gpu: bool = False
     flow: bool = False
     prediction: str | None = None
     method: str | None = None
     batch_size: int | None = None
     inception: Path | None = None
     dinov2: Path | None = None
+    all_methods: bool = False
+    own_graph: bool = False
 
-    def write(self) -> Iterator[str]:
-        """Write the params file; yield lines on the images, the choices and the cost. Raises UserError."""
-        refuse_edited(self.out)
-        if self.flow and self.prediction is not None:
-            raise UserError(f"--prediction {self.prediction}: --flow predicts the velocity; allowed: one of the two")
-        preset = PRESETS / ("own-images-32.yaml" if self.gpu else "own-images-cpu.yaml")
-        if not preset.exists():
-            raise UserError(f"{preset}: missing; run from the project's folder")
-        survey = Survey.of(self.images, self.size)
-        if len(survey.files) < FEWEST:
-            raise UserError(f"{self.images}: {len(survey.files)} images; allowed: at least {FEWEST}")
-        yield f"{self.images}: {survey.summary()}"
-        yield from (f"  note: {line}" for line in survey.oddities(self.size))
-        features = Features.of(survey, self.inception, self.dinov2)
-        text, choices = adapted_preset(preset.read_text(encoding="utf-8"), self, survey, features)
-        beside = self.out.with_name(f".{self.out.name}.new")
-        beside.write_text(headed(text, str(self.images), self.command), encoding="utf-8")
+    def make(self) -> Iterator[str]:
+        """Make the folder; yield lines on the images, the choices and the cost. Raises UserError."""
+        params = self.name / PARAMS
+        if params.exists() and not is_untouched(params.read_text(encoding="utf-8", errors="replace")):
+            raise UserError(f"{params}: holds edits, which would be overwritten; allowed: another folder")
+        if self.images is None:
+            text, choices = self.plain_preset(), []
+        else:
+            if self.flow and self.prediction is not None:
+                raise UserError(f"--prediction {self.prediction}: --flow predicts the velocity; allowed: one of the two")
+            survey = Survey.of(self.images, self.size or 0)
+            if len(survey.files) < FEWEST:
+                raise UserError(f"{self.images}: {len(survey.files)} images; allowed: at least {FEWEST}")
+            yield f"{self.images}: {survey.summary()}"
+            yield from (f"  note: {line}" for line in survey.oddities(self.size or 0))
+            text, choices = self.fitted(survey)
+        schema = os.path.relpath(shipped("params.schema.json"), self.name)
+        text = with_header(text, schema, f"Made by `{self.command}`.")
+        beside = self.name.parent / f".{self.name.name}.new.yaml"
         try:
-            params = Params.read(beside)
-        except UserError:
-            beside.unlink()
-            raise
-        before = ", in the place of the file before" if self.out.exists() else ""
-        os.replace(beside, self.out)
-        yield f"{self.out}: from {preset}{before}"
+            beside.write_text(text, encoding="utf-8")
+            checked = Params.read(beside)
+        finally:
+            beside.unlink(missing_ok=True)
+        make_folder(self.name, text, self.own_graph)
+        yield f"{self.name}: made: {PARAMS}, {GRAPH} and all that both engines need; models: {', '.join(checked.variants)}"
         yield from (f"  {line}" for line in choices)
-        yield from self.cost(params)
-        yield from self.next_steps()
-
-    @property
-    def learned_by(self) -> str:
-        """Name of the method."""
-        return self.method or ("min_snr" if self.flow else "uniform")
+        yield from self.cost(checked)
+        yield f"next: cd {shlex.quote(str(self.name))}; unequal check; unequal try  # every stage, with small budgets"
+        yield "  then: snakemake --cores all; unequal sample --grid"
 
     @property
     def command(self) -> str:
-        """Command line that writes this file again."""
-        words: list[object] = ["unequal init --images", self.images, "--size", self.size]
-        words += [f"--{name}" for name in ("gpu", "flow") if getattr(self, name)]
-        for name in ("prediction", "method", "batch_size", "inception", "dinov2"):
-            if (value := getattr(self, name)) is not None:
-                words += [f"--{name.replace('_', '-')}", value]
-        return " ".join(map(str, words))
+        """Command line that makes this folder again."""
+        words = ["unequal", "init", str(self.name)]
+        for field in fields(self)[1:]:
+            if (value := getattr(self, field.name)) != field.default:
+                words += [f"--{field.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join(words)
+
+    def preset_file(self) -> Path:
+        """Find the preset. Raises UserError where there is none of this name."""
+        presets = Path(shipped("presets"))
+        file = presets / f"{self.preset or ('own-images-32' if self.gpu else 'own-images-cpu')}.yaml"
+        if not file.exists():
+            names = ", ".join(sorted(path.stem for path in presets.glob("*.yaml")))
+            raise UserError(f"--preset {self.preset}: there is none; allowed: {names}")
+        return file
+
+    def plain_preset(self) -> str:
+        """Text of the preset; a path in it is seen from the folder as it was from here."""
+        text, file = self.preset_file().read_text(encoding="utf-8"), self.preset_file()
+        path = Params.read(file).data.path
+        return text if path is None or os.path.isabs(path) else edited(text, {"data.path": self.seen(Path(path))}, file)
+
+    def seen(self, path: Path) -> str:
+        """Path of something outside the folder, as seen from the folder."""
+        return os.path.relpath(path, self.name) if not path.is_absolute() else str(path)
+
+    def fitted(self, survey: Survey) -> tuple[str, list[str]]:
+        """Text of the preset fitted to the images, and lines on the choices and their reasons."""
+        assert self.images is not None
+        assert self.size is not None
+        yaml, result = yaml_of_file(), StringIO()
+        preset, network = yaml.load(self.preset_file().read_text(encoding="utf-8")), NETWORKS[self.gpu][self.size]
+        count, batch = len(survey.files), self.batch_size or network.batch
+        share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
+        train = count - round(count * share)
+        if self.flow:
+            make_flow(preset)
+        elif self.prediction is not None:
+            predict(preset, self.prediction)
+        method = self.method or ("min_snr" if self.flow else "uniform")
+        apply_method(preset, method)
+        wanted, budget = preset["recipes"]["base"]["images"], scale_budgets(preset, MOST_PASSES * train, batch)
+        threads = 1 if self.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
+        features, why = self.features(survey)
+        singular = train // 2 < features["features"]
+        values = {
+            "runtime.threads": threads,
+            "data.path": self.seen(self.images),
+            "data.image_size": self.size,
+            "data.channels": survey.channels,
+            "data.fit": "exact" if survey.fits(self.size) else "crop",
+            "data.holdout": share,
+            "network.block_out_channels": network.channels,
+            "network.attention_resolutions": network.attention,
+            "training.batch_size": batch,
+            "profile.batch_size": network.sampled,
+            "sampling.batch_size": network.sampled,
+            "evaluation.samples": max(5000 if self.gpu else 1000, features["features"]),
+            "evaluation.kid_subset": min(500, train // 2),
+            "evaluation.allow_singular": singular,
+        } | {f"extractor.{key}": value for key, value in features.items()}
+        addable = [name for name in preset["variants"] if name != "base"]
+        if not self.all_methods:
+            values |= dict.fromkeys(MODELS, ["base"])
+        change(preset, values)
+        if not self.all_methods:
+            preset.yaml_add_eol_comment(f"add any to train it too: {', '.join(addable)}", "variants")
+        yaml.dump(preset, result)
+        more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
+        schedule = "flow, which predicts the velocity" if self.flow else f"linear, {self.prediction or 'epsilon'}"
+        choices = [
+            f"data: {self.size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {survey.fitted(self.size)}",
+            "flips: on; set training.horizontal_flips: false where left and right mean something, as in text or logos",
+            f"held out: {count - train} images ({100 * share:.0f} %), for losses that training does not see",
+            f"base: {budget:,} images, {budget / train:,.0f} passes over {train:,} images{more}",
+            f"schedule: {schedule}; method: {method}{METHODS[method][2] if self.flow else ''}",
+            f"FID's features: {features['kind']}, {why}",
+        ]
+        if not self.all_methods:
+            choices.append(f"further models, each a name more in `variants` of {PARAMS}: {', '.join(addable)}")
+        if survey.labels:
+            choices.append("labels: for FID's features alone; the network sees none unless network.condition says so")
+        if singular:
+            choices.append(
+                f"FID: half of {train} images are fewer than the {features['features']} features "
+                "(evaluation.allow_singular); compare its rows with each other only"
+            )
+        first, _, rest = result.getvalue().split("\n", 2)  # the second line describes the preset, not this file
+        return f"{first}\n{re.sub('^network:.*$', 'network:', rest, flags=re.MULTILINE)}", choices
+
+    def features(self, survey: Survey) -> tuple[dict[str, Any], str]:
+        """Settings of FID's features, of given weights or else of a network trained on the images; and the reason."""
+        if self.inception is not None:
+            weights = self.seen(self.inception)
+            return {"kind": "inception", "weights": weights, "features": 2048}, "from the given weights"
+        if self.dinov2 is not None:
+            from unequal.evaluation.dinov2 import check_files, dinov2_of
+
+            check_files(self.dinov2, f"--dinov2 {self.dinov2}")
+            count = dinov2_of(self.dinov2, f"--dinov2 {self.dinov2}").features
+            return {"kind": "dinov2", "weights": self.seen(self.dinov2), "features": count}, "from the given weights"
+        small: dict[str, Any] = {"weights": None, "features": 64, "images": 128_000}
+        if survey.labels:
+            return {"kind": "classifier"} | small, f"learned from the {survey.labels} classes of these images"
+        return {"kind": "rotations"} | small, "learned from rotations of these images, which need no labels"
 
     def cost(self, params: Params) -> Iterator[str]:
         """Yield lines on the cost, measured on this machine unless the run is for a GPU and there is none."""
@@ -163,115 +241,12 @@ class ParamsRequest:
         from unequal.cli.estimate import brief, extent
         from unequal.cli.machine import busy
 
+        if self.images is None:
+            return
         yield f"cost: {extent(params)}"
         if self.gpu and not torch.cuda.is_available():
-            yield f"  time: no GPU is here to measure it; where one is, `unequal estimate {self.out}` does"
+            yield "  time: no GPU is here to measure it; where one is, `unequal estimate` does"
             return
         yield "  time: runs a few training steps to measure it …"
         yield f"  time: {brief(params)}"
         yield from (f"  {line}" for line in busy(params))
-
-    def next_steps(self) -> Iterator[str]:
-        """Yield lines with the next commands."""
-        file = "" if self.out == PARAMS else f" {self.out}"
-        ready = "" if self.out == PARAMS else f"cp {self.out} {PARAMS}; "
-        yield f"next: unequal check{file}; unequal try{file}  # every stage, with small budgets"
-        yield f"  then, to try all methods once: {ready}snakemake --cores all"
-
-
-def refuse_edited(out: Path) -> None:
-    """Raise UserError where edits would be lost: the file differs from what `unequal init` wrote, and git lacks it."""
-    if not out.exists() or is_untouched(out.read_text(encoding="utf-8", errors="replace")):
-        return
-    command = ["git", "diff", "--quiet", "HEAD", "--", str(out)]
-    tracked = ["git", "ls-files", "--error-unmatch", str(out)]
-    if shutil.which("git") and all(
-        subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in (tracked, command)
-    ):
-        return
-    raise UserError(
-        f"{out}: holds edits that git does not have, and would be overwritten; commit it, move it away, or "
-        f"write another file: --out {out.with_stem(f'{out.stem}-2')}"
-    )
-
-
-def adapted_preset(text: str, asked: ParamsRequest, survey: Survey, features: Features) -> tuple[str, list[str]]:
-    """Adapt a preset's text to the images; return it with lines on the choices and their reasons."""
-    size, count, network = asked.size, len(survey.files), NETWORKS[asked.gpu][asked.size]
-    share = max(0.05, min(LARGEST_SHARE, round(HELD_OUT / count, 2)))
-    train = count - round(count * share)
-    batch = asked.batch_size or network.batch
-    yaml = yaml_of_file(width=4096)  # no line of the preset is wrapped
-    preset = yaml.load(text)
-    if asked.flow:
-        make_flow(preset)
-    elif asked.prediction is not None:
-        predict(preset, asked.prediction)
-    apply_method(preset, METHODS[asked.learned_by])
-    budget, wanted = scale_budgets(preset, MOST_PASSES * train, batch)
-    threads = 1 if asked.gpu else max(1, len(os.sched_getaffinity(0)) // 2)
-    singular = train // 2 < features.settings["features"]
-    values = values_for_images(asked, survey, features, share) | {
-        "runtime.threads": threads,
-        "network.block_out_channels": network.channels,
-        "network.attention_resolutions": network.attention,
-        "training.batch_size": batch,
-        "profile.batch_size": network.sampled,
-        "sampling.batch_size": network.sampled,
-        "evaluation.kid_subset": min(500, train // 2),
-        "evaluation.allow_singular": singular,
-    }
-    change(preset, {key: in_a_line(value) for key, value in values.items()})
-    more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
-    choices = [
-        f"data: {size} pixels, {'RGB' if survey.channels == 3 else 'grey'}, {survey.fitted(size)}",
-        "flips: on; set training.horizontal_flips: false where left and right mean something, as in text or logos",
-        f"held out: {count - train} images ({100 * share:.0f} %), for losses that training does not see",
-        f"base: {budget:,} images, {budget / train:,.0f} passes over {train:,} images{more}",
-        *methods_chosen(asked),
-        f"FID's features: {features.settings['kind']}, {features.why}",
-    ]
-    if survey.labels:
-        choices.append("labels: for these features alone; the network sees none unless network.condition says so")
-    if threads > 1:
-        choices.append(f"threads: {threads} a stage, so that two trainings run next to each other")
-    if singular:
-        choices.append(
-            f"FID: half of {train} images are fewer than the {features.settings['features']} features "
-            "(evaluation.allow_singular); compare its rows with each other only"
-        )
-    return text_of(preset, yaml), choices
-
-
-def values_for_images(asked: ParamsRequest, survey: Survey, features: Features, holdout: float) -> dict[str, Any]:
-    """Values at dotted keys that say which images there are, and by which features and how many samples FID goes."""
-    path = asked.images if asked.out.parent == Path() else Path(os.path.abspath(asked.images))
-    return {
-        "data.path": str(path),
-        "data.image_size": asked.size,
-        "data.channels": survey.channels,
-        "data.fit": "exact" if survey.fits(asked.size) else "crop",
-        "data.holdout": holdout,
-        "evaluation.samples": max(5000 if asked.gpu else 1000, features.settings["features"]),
-    } | {f"extractor.{key}": value for key, value in features.settings.items()}
-
-
-def methods_chosen(asked: ParamsRequest) -> Iterator[str]:
-    """Yield lines on schedule, timesteps, batch and sampling, with the evidence for each choice."""
-    method = METHODS[asked.learned_by]
-    if asked.flow:
-        yield "schedule: flow, which predicts the velocity; two experts hand over where SNR is 1 (groups.kind: snr)"
-        yield f"method: {asked.learned_by}: {method.measured} on CIFAR-10 at 8 pixels against uniform timesteps"
-    else:
-        measured = "" if asked.method in (None, "uniform") else ", which was measured for flows alone"
-        yield f"schedule: linear; prediction: {asked.prediction or 'epsilon'}; method: {asked.learned_by}{measured}"
-        yield (
-            "  --prediction v_prediction: FID 71.7 % lower than epsilon's in a race of short trainings on icons, "
-            "not testable on CIFAR-10 at 8 pixels"
-        )
-        yield "  --flow chooses a rectified flow with two experts; whether a flow beats this schedule was not compared"
-    if asked.batch_size is not None:
-        yield f"batch: {asked.batch_size} images, at the preset's learning rate"
-    where = "CIFAR-10 at 8 pixels with a linear schedule" if asked.flow else "CIFAR-10 at 8 pixels"
-    yield f"sampling: DPM-Solver++ over EDM's levels, the best of 18 ways on {where}; not tried on yours"
-    yield "  sampling.steps: 15 calls; 31 gave no lower FID there"

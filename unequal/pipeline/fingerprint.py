@@ -12,6 +12,7 @@ import click
 
 from unequal.code import HARNESS, ROOT, Fingerprint, Tree, is_harness
 from unequal.errors import UserError, say
+from unequal.pipeline.folders import update_graph
 from unequal.pipeline.sources import write_sources
 from unequal.runtime.files import read_json, sync_json
 from unequal.settings.strict import read_yaml
@@ -81,6 +82,8 @@ def refuse_other_code(name: str, code: Fingerprint) -> None:
 def main() -> None:
     """Bring the files of the dvc.yaml in the working directory up to date."""
     try:
+        if update_graph():
+            raise UserError("dvc.yaml: brought up to date with params.yaml and the package; run `dvc repro` again")
         for change in (*write_fingerprints(Path("dvc.yaml")), *write_sources(Path("dvc.yaml"))):
             say(change)
     except UserError as error:
