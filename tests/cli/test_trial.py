@@ -13,7 +13,7 @@ from unequal.cli import estimate, trial
 from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml
 
-DEFAULT = ROOT / "params.yaml"
+DEFAULT = ROOT / "presets/digits.yaml"
 FLOW = ROOT / "presets/own-images-flow.yaml"
 
 
@@ -49,7 +49,6 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     monkeypatch.setattr(estimate, "TIMED_MACS", 1e7)
     ran: list[Any] = []
     monkeypatch.setattr(trial, "run_engine", lambda *arguments, log: ran.append(arguments))
-    (project / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text())
     np.savez(project / "mine.npz", images=np.zeros((900, 8, 8), np.uint8), labels=np.arange(900) % 3)
     settings = read_yaml(DEFAULT)
     settings["data"] |= {"source": "array", "path": "mine.npz"}
@@ -64,14 +63,14 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     assert Path(params.data.path or "").resolve() == project / "mine.npz"
     assert params.recipes["base"].images == params.training.batch_size
     assert params.variants == ("base", "mixed", "experts_unpruned", "experts_pruned")
+    assert {"train_mixed", "prune"} <= (stages := read_yaml(Path("dvc.yaml"))["stages"]).keys()
+    assert "finetune_slots" not in stages
     assert (project / "mine.yaml").read_text() == text
 
 
-def test_unsound_settings_and_comparisons_are_not_tried(project: Path) -> None:
+def test_unsound_settings_are_not_tried(project: Path) -> None:
     settings = read_yaml(DEFAULT)
     settings["training"]["batch_size"] = 0
     (project / "params.yaml").write_text(yaml.safe_dump(settings))
     assert ": training.batch_size: 0; allowed: above 0" in refused("try")
-    (project / "params.yaml").write_text(yaml.safe_dump(settings | {"comparison": {}}))
-    assert "its own trial is `unequal compare FOLDER --pilot`" in refused("try")
     assert not Path("tries").exists()

@@ -153,7 +153,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "mlflow": check_mlflow,
     "cp": check_copy,
     "unequal": check_unequal,
-    "export": lambda arguments: None,
+    **dict.fromkeys(("cd", "export"), lambda arguments: None),
     **{program: check_installed(program) for program in ("pytest", "git", "ruff", "pyrefly", "pre-commit")},
     ".": check_activation,
     ".ci/run": lambda arguments: None,

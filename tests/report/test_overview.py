@@ -115,16 +115,15 @@ def test_a_summary_says_what_to_take_and_what_to_do_next() -> None:
 def test_commands_enter_the_folder_of_a_run_below_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tries/my flowers").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "tries/my flowers")
-    place = place_below(tmp_path)
+    place = place_below()
     assert is_trial(place)
     assert commands("base", place)[0] == "cd 'tries/my flowers'"
     monkeypatch.chdir(tmp_path)
-    assert not is_trial(place_below(tmp_path))
-    assert commands("base", place_below(tmp_path)) == [
+    assert not is_trial(place_below())
+    assert commands("base", place_below()) == [
         "unequal sample base --count 64 --grid",
         "unequal export base my-base",
     ]
-    assert place_below(tmp_path / "elsewhere") == Path()
 
 
 def test_snakemake_prints_the_summary_of_a_report_that_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,13 +15,25 @@ from unequal.errors import say
 FILE = click.Path(path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 GRAPH = click.Path(exists=True, dir_okay=False, path_type=Path)
-params_file = click.argument("params_file", type=FILE, default="params.yaml")
+
+
+def entered(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    """Enter the folder that an argument names, and return its params file; a file stays as it is."""
+    if not path.is_dir():
+        return path
+    os.chdir(path)
+    return Path("params.yaml")
+
+
+params_file = click.argument(
+    "params_file", type=FILE, default="params.yaml", metavar="[FOLDER | FILE]", callback=entered
+)
 
 
 @click.command()
 @params_file
 def check(params_file: Path) -> None:
-    """Check PARAMS_FILE as a whole: keys, values, combinations, paths, images, labels, limits of pruning.
+    """Check params.yaml as a whole: keys, values, combinations, paths, images, labels, limits of pruning.
 
     All problems are listed, a line each.
     """
@@ -84,9 +96,9 @@ def init(folder: Path, images: Path | None, size: str | None, preset: str | None
 )
 @click.option("--cores", type=click.IntRange(1), help="Stages that run side by side.  [default: all cores]")
 def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
-    """Run all stages of PARAMS_FILE with small budgets, in a folder of their own below tries/.
+    """Run all stages with small budgets, in a folder of their own below tries/.
 
-    Network, batches and data stay, so that what would fail later fails now. The file is not changed.
+    Network, batches and data stay, so that what would fail later fails now. params.yaml is not changed.
     """
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.cli.trial import try_out as run_trial
@@ -181,7 +193,7 @@ def average(model: Path, target: Path, width: float) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True, help="Port of the server.")
 @click.option("--browser/--no-browser", default=True, help="Open the address, or print it only.")
 def ui(params_file: Path, port: int, browser: bool) -> None:
-    """Open MLflow's pages of the runs that PARAMS_FILE logs; Ctrl-C ends the server."""
+    """Open MLflow's pages of the runs; Ctrl-C ends the server."""
     from unequal.cli.ui import open_pages
 
     open_pages(params_file, port, browser)

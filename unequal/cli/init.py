@@ -23,7 +23,7 @@ from unequal.cli.preset import (
 )
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
-from unequal.pipeline.folders import GRAPH, make_folder, shipped
+from unequal.pipeline.folders import make_folder, shipped
 from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS
 
@@ -104,7 +104,9 @@ class FolderRequest:
             text, choices = self.plain_preset(), []
         else:
             if self.flow and self.prediction is not None:
-                raise UserError(f"--prediction {self.prediction}: --flow predicts the velocity; allowed: one of the two")
+                raise UserError(
+                    f"--prediction {self.prediction}: --flow predicts the velocity; allowed: one of the two"
+                )
             survey = Survey.of(self.images, self.size or 0)
             if len(survey.files) < FEWEST:
                 raise UserError(f"{self.images}: {len(survey.files)} images; allowed: at least {FEWEST}")
@@ -120,7 +122,7 @@ class FolderRequest:
         finally:
             beside.unlink(missing_ok=True)
         make_folder(self.name, text, self.own_graph)
-        yield f"{self.name}: made: {PARAMS}, {GRAPH} and all that both engines need; models: {', '.join(checked.variants)}"
+        yield f"{self.name}: made, with all that both engines need; models: {', '.join(checked.variants)}"
         yield from (f"  {line}" for line in choices)
         yield from self.cost(checked)
         yield f"next: cd {shlex.quote(str(self.name))}; unequal check; unequal try  # every stage, with small budgets"
@@ -191,7 +193,7 @@ class FolderRequest:
         } | {f"extractor.{key}": value for key, value in features.items()}
         addable = [name for name in preset["variants"] if name != "base"]
         if not self.all_methods:
-            values |= dict.fromkeys(MODELS, ["base"])
+            values |= {key: ["base"] for key in MODELS}
         change(preset, values)
         if not self.all_methods:
             preset.yaml_add_eol_comment(f"add any to train it too: {', '.join(addable)}", "variants")

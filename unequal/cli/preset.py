@@ -31,7 +31,9 @@ def yaml_of_file() -> YAML:
     yaml.preserve_quotes, yaml.width = True, 4096
     yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.representer.add_representer(type(None), lambda yaml, _: yaml.represent_scalar("tag:yaml.org,2002:null", "null"))
+    yaml.representer.add_representer(
+        type(None), lambda yaml, _: yaml.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
     return yaml
 
 

@@ -1,4 +1,4 @@
-"""Smoke run of a params file: every stage of the graph with small budgets, in a folder of its own.
+"""Smoke run: every stage of a params file's graph with small budgets, in a folder of its own.
 
 Network, batches, precision and data do not change, so that failures from lack of memory or from an image appear here.
 """
@@ -6,7 +6,7 @@ Network, batches, precision and data do not change, so that failures from lack o
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ from typing import Any
 import yaml
 
 from unequal.cli.machine import busy
-from unequal.comparison.run import make_project, run_engine
+from unequal.comparison.run import run_engine
 from unequal.errors import UserError, say
+from unequal.pipeline.folders import GRAPH, MADE, make_folder
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
-from unequal.runtime.files import write_bytes
 from unequal.settings.params import EXPERTS, Params
 from unequal.settings.strict import PARAMS, read_yaml, validate
 
-GRAPH = Path("dvc.yaml")
 #: Setting → upper limit. A limit is applied only if the file remains valid with it.
 LIMITS: dict[str, int] = {
     "profile.images": 2,
@@ -40,43 +39,39 @@ LIMITS: dict[str, int] = {
 }
 #: Upper limits of each way of pruning, and of its ranking of units.
 PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
-#: Models that are each profiled and scored in a different way.
-KINDS = ("base", "mixed", *EXPERTS)
+#: Lists of models, and models that are each profiled and scored in a different way.
+MODELS, KINDS = ("variants", "profiled_models"), ("base", "mixed", *EXPERTS)
 #: Shares of the budgets, tried from the largest until the run fits the time.
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 
 
 def try_out(file: Path, minutes: float, cores: int) -> None:
     """Run the graph of a params file with small budgets. Raises UserError where a stage fails."""
-    if "comparison" in read_yaml(file):
-        raise UserError(f"{file}: settings of a comparison; its own trial is `unequal compare FOLDER --pilot`")
     if not isinstance(check_params(file), Params):
-        raise UserError(f"{file}: not of the pipeline; a study with a graph of its own is tried by its own command")
+        raise UserError(f"{file}: not of the pipeline; a folder with a graph of its own is tried by its own command")
     say(f"{file}: measures how fast this machine is, to choose budgets …")
     folder = TRIALS / file.stem
     seconds, document = fitted(read_yaml(file), file, 60 * minutes)
-    folder.mkdir(parents=True, exist_ok=True)
     for source in sources(document).values():
         if source.value is not None and (file.parent / source.value).exists():
             place = os.path.relpath(file.parent / source.value, folder)
-            document = with_value(document, source.key.split("."), place)
-    write_bytes(folder / "params.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
-    shutil.copyfile(GRAPH, folder / GRAPH)
-    make_project(folder)
-    base = document["recipes"]["base"]["images"]
-    expected = f"about {duration(seconds)}"
+            document = with_values(document, {source.key: place})
+    make_folder(folder, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    own = file.with_name(GRAPH.name)
+    if own.exists() and not own.read_text(encoding="utf-8").startswith(MADE):
+        shutil.copyfile(own, folder / GRAPH)
+    base, expected = document["recipes"]["base"]["images"], f"about {duration(seconds)}"
     say(*busy(validate(Params, document, file)))
     if seconds > 60 * minutes:
         say(f"{file}: the smallest run of this file takes {expected} here, not {minutes:g} min; Ctrl-C ends it")
     say(f"{folder}: all stages, the base on {base:,} images; {expected}, one stage after another")
-    log = folder / "logs" / "engine.log"
+    log = folder / "logs/engine.log"
     say(f"A line a stage as it ends; all that the engine says: {log}")
     start = time.monotonic()
     run_engine(folder, "snakemake", cores, log=log)
-    took = duration(time.monotonic() - start)
     say(
-        f"{file}: every stage ran, in {took} ({expected} expected, {minutes:g} min asked for); the file was not "
-        "changed.",
+        f"{file}: every stage ran, in {duration(time.monotonic() - start)} ({expected} expected, {minutes:g} min asked "
+        "for); the file was not changed.",
         f"  its page, whose figures say nothing of quality: {folder / 'results/report.html'}",
         *(["  next: snakemake --cores all"] if file == Path(PARAMS) else []),
     )
@@ -92,18 +87,14 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
     macs, parameters = layer_macs(net), num_parameters(net)
     start = start_seconds() + start_seconds(JOB)
     seconds, candidate = 0.0, document
-    for candidate in (*(with_budgets(document, share, file) for share in SHARES), least(document, file)):
+    kinds = {name: [model for model in document[name] if model in KINDS] for name in MODELS}
+    least = sound(with_budgets(document, 0.0, file), kinds, file)  # which measures one model of each kind
+    for candidate in (*(with_budgets(document, share, file) for share in SHARES), least):
         works = workload(validate(Params, candidate, file), macs, parameters)
         seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
         if seconds <= limit:
             break
     return seconds, candidate
-
-
-def least(document: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Settings with the smallest budgets, which measure only one model of each kind."""
-    kinds = {name: [one for one in document[name] if one in KINDS] for name in ("variants", "profiled_models")}
-    return sound(with_budgets(document, 0.0, file), kinds, file)
 
 
 def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -114,7 +105,7 @@ def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
     slots = document["slots"]["finetune"]
     kept = next((slot for slot in slots if f"slot_{slot}" in document["variants"]), slots[0])
     gone = {f"slot_{slot}" for slot in slots if slot != kept}
-    models = {name: [one for one in document[name] if one not in gone] for name in ("variants", "profiled_models")}
+    models = {name: [model for model in document[name] if model not in gone] for name in MODELS}
     seeds = document["evaluation"]["seeds"][:1]
     return sound(document, {"slots.finetune": [kept], "evaluation.seeds": seeds} | models, file)
 
@@ -147,18 +138,18 @@ def with_budgets(document: dict[str, Any], share: float, file: Path) -> dict[str
     return document
 
 
-def sound(document: dict[str, Any], changes: dict[str, Any], file: Path) -> dict[str, Any]:
+def sound(document: dict[str, Any], changes: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Change values at dotted keys of a document; return it unchanged if it would not be valid."""
-    changed = document
-    for dotted, value in changes.items():
-        changed = with_value(changed, dotted.split("."), value)
+    changed = with_values(document, changes)
     with suppress(UserError):
         validate(Params, changed, file)
         return changed
     return document
 
 
-def with_value(document: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
-    """Return a copy of a document with another value at nested keys."""
-    first, *rest = keys
-    return document | {first: with_value(document[first], rest, value) if rest else value}
+def with_values(document: Any, changes: Mapping[str, Any]) -> Any:
+    """Return a copy of a document with other values at dotted keys."""
+    for dotted, value in changes.items():
+        first, _, rest = dotted.partition(".")
+        document = document | {first: with_values(document[first], {rest: value}) if rest else value}
+    return document

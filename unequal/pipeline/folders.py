@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from unequal.code import ROOT
-from unequal.runtime.files import write_bytes
 from unequal.pipeline.commit import git
+from unequal.runtime.files import write_bytes
 from unequal.settings.strict import PARAMS, look_up, read_yaml
 
 GRAPH = Path("dvc.yaml")

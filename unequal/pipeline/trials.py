@@ -1,19 +1,17 @@
-"""Smoke runs: where they lie, and how a project knows where it lies itself."""
+"""Smoke runs: where they lie, and how a project knows that it is one."""
 
 from pathlib import Path
 
-from unequal.code import ROOT
-
-#: Folder of all smoke runs, below the checkout; git ignores it.
+#: Folder of all smoke runs, below the folder that they try; git ignores it.
 TRIALS = Path("tries")
 
 
-def place_below(root: Path = ROOT) -> Path:
-    """The project's folder as a path from the checkout, where commands are given; `.` where it lies elsewhere."""
+def place_below() -> Path:
+    """Path of a smoke run from the folder that it tries, where commands are given; `.` of any other folder."""
     here = Path.cwd()
-    return here.relative_to(root) if here.is_relative_to(root) else Path()
+    return here.relative_to(here.parents[1]) if here.parent.name == TRIALS.name else Path()
 
 
 def is_trial(place: Path) -> bool:
-    """Say whether a project at a place below the checkout is a smoke run."""
+    """Say whether a project at a place is a smoke run."""
     return place.parent == TRIALS
