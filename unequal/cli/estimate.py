@@ -97,7 +97,7 @@ def workload(params: ExpertParams, macs: int, parameters: int) -> list[Work]:
     calls = params.sampling.predictions * (1 if params.sampling.guidance is None else PASSES)
     sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     return [
-        Work("the others", 8 + len(params.finetune_recipes)),
+        Work("the others", 7 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         *([trained("train_mixed", "mixed", [1.0])] if "mixed" in recipes else []),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.finetune_recipes),

@@ -2,7 +2,7 @@
 
 from studies.latent.params import Params
 from unequal.data.labels import check_labels
-from unequal.pipeline.gate import Gate
 from unequal.experts.reach import check_reach
+from unequal.pipeline.gate import Gate
 
 main = Gate(__name__, Params, check_labels, check_reach)
