@@ -1,7 +1,7 @@
 """Answers of a language model: what a chat completion holds, and the schemes in its text.
 
-An answer is untrusted text. Its last JSON object that fits the schema counts, after the last closing tag of its
-reasoning: drafts stand there, and before the answer. Nothing is guessed at or mended.
+An answer is untrusted text. Its one JSON object that fits the schema counts, after the last closing tag of its
+reasoning. Two different objects are no answer, and nothing is guessed at or mended.
 """
 
 import json
@@ -13,13 +13,19 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from unequal.settings.strict import Strict
 
-#: Ends and beginnings of reasoning, as models mark it.
+#: Ends and beginnings of reasoning, as models mark it: `</think>`, `[THINK]`, `<seed:think>`.
 REASONING = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis"
-CLOSING, OPENING = (re.compile(rf"<{slash}(?:{REASONING})>", re.IGNORECASE) for slash in ("/", ""))
+CLOSING, OPENING = (
+    re.compile(rf"<{slash}(?:\w+:)?(?:{REASONING})>|\[{slash}(?:{REASONING})\]", re.IGNORECASE) for slash in ("/", "")
+)
 #: Beginning of an answer's object.
 BEGINNING = re.compile(r'\{\s*"schemes"')
 #: Objects of a text that are tried, from the last one on: a text may be made of a hundred thousand beginnings.
 TRIED = 16
+#: Characters of the longest text that is read.
+LONGEST = 1_000_000
+#: Words of servers for an answer that has come to its end; None where they do not say.
+ENDS = (None, "stop", "eos", "end_turn", "stop_sequence")
 
 
 class Refused(Exception):
@@ -44,11 +50,14 @@ class Completion(BaseModel):
 
             content: str | list[Part] | None = None
             refusal: str | None = None
+            reasoning_content: str | None = None
+            tool_calls: list[Any] | None = None
 
         message: Message
         finish_reason: str | None = None
 
-    choices: list[Choice] = Field(min_length=1)
+    choices: list[Choice] = []
+    error: Any = None
     usage: Any = None
 
     @property
@@ -56,40 +65,35 @@ class Completion(BaseModel):
         """Tokens of the prompt and of the answer, its reasoning included; None where the endpoint does not say."""
         counts = self.usage if isinstance(self.usage, dict) else {}
         prompt, completion = (counts.get(f"{part}_tokens") for part in ("prompt", "completion"))
-        return counted(prompt), counted(completion)
+        return natural_number(prompt), natural_number(completion)
 
     def text(self) -> str:
         """Return the text. Raises Refused where there is none, or not all of it."""
-        choice = self.choices[0]
-        content, refusal = choice.message.content, choice.message.refusal
+        if self.error:
+            message = self.error.get("message", self.error) if isinstance(self.error, dict) else self.error
+            raise Refused(f"the endpoint reports an error: {message}")
+        if not self.choices:
+            raise Refused("it has no choices")
+        choice, message = self.choices[0], self.choices[0].message
+        content = message.content
         if isinstance(content, list):
             content = "".join(part.text for part in content if part.type == "text")
-        if choice.finish_reason == "length":
-            raise Refused("it was cut short at the model's longest answer")
         if choice.finish_reason == "content_filter":
             raise Refused("the endpoint's filter stopped it")
-        if refusal:
-            raise Refused(f"the model declined: {refusal}")
+        if message.refusal:
+            raise Refused(f"the model declined: {message.refusal}")
+        if message.tool_calls:
+            raise Refused("it calls tools; there are none")
+        if choice.finish_reason not in ENDS:
+            raise Refused(f"it was cut short (finish_reason: {choice.finish_reason})")
         if not (content or "").strip():
-            raise Refused("it is empty")
+            raise Refused("it holds reasoning_content alone" if message.reasoning_content else "it is empty")
         return content or ""
 
 
-def counted(value: Any) -> int | None:
+def natural_number(value: Any) -> int | None:
     """Return a count as it is, and None for all else."""
     return value if isinstance(value, int) and value >= 0 else None
-
-
-class Complaint(BaseModel):
-    """Body of an error, as far as it is read."""
-
-    class Error(BaseModel):
-        """Message and code of an error."""
-
-        message: str
-        code: str | int | None = None
-
-    error: Error
 
 
 def completion_in(body: bytes) -> Completion:
@@ -98,15 +102,6 @@ def completion_in(body: bytes) -> Completion:
         return Completion.model_validate_json(body)
     except ValidationError as error:
         raise Refused(f"it is no chat completion, {first_complaint(error)}") from None
-
-
-def error_in(body: bytes) -> tuple[str, str]:
-    """Return message and code in the body of an error; of a body in another form the whole body, and no code."""
-    try:
-        error = Complaint.model_validate_json(body).error
-    except ValidationError:
-        return body.decode(errors="replace"), ""
-    return error.message, str(error.code or "")
 
 
 def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
@@ -118,22 +113,32 @@ def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
 
 
 def schemes_in(text: str, answer: type[Strict]) -> list[dict[str, float]]:
-    """Read the schemes of the last object that fits the schema. Raises Refused with what is wrong with the last one."""
+    """Read the schemes of the one object that fits the schema.
+
+    Raises Refused with what is wrong with the last object where none fits, or where two that fit differ.
+    """
+    if len(text) > LONGEST:
+        raise Refused(f"it has more than {LONGEST} characters")
     spoken = without_reasoning(text)
     starts = [match.start() for match in BEGINNING.finditer(spoken)][-TRIED:]
+    sound: list[list[dict[str, float]]] = []
     complaint: Refused | None = None
     for start in reversed(starts or [max(spoken.find("{"), 0)]):
         try:
-            return schemes_at(spoken, start, answer)
+            sound.append(schemes_at(spoken, start, answer))
         except Refused as refusal:
             complaint = complaint or refusal
-    assert complaint is not None
-    raise complaint
+    if not sound:
+        assert complaint is not None
+        raise complaint
+    if any(schemes != sound[0] for schemes in sound):
+        raise Refused("it holds different answers; give one")
+    return sound[0]
 
 
 def schemes_at(text: str, start: int, answer: type[Strict]) -> list[dict[str, float]]:
     """Read the schemes of the object that begins at a place of a text. Raises Refused."""
-    decoder = json.JSONDecoder(object_pairs_hook=unique)
+    decoder = json.JSONDecoder(object_pairs_hook=refuse_repeated_keys)
     try:
         _, end = decoder.raw_decode(text, start)
     except (ValueError, RecursionError):  # pydantic says why
@@ -155,8 +160,8 @@ def without_reasoning(text: str) -> str:
     return spoken
 
 
-def unique(pairs: Sequence[tuple[str, Any]]) -> Literal[True]:
-    """Raise Refused where a key stands twice in an object: of its two values there is no telling which is meant."""
+def refuse_repeated_keys(pairs: Sequence[tuple[str, Any]]) -> Literal[True]:
+    """Raise Refused where a key stands twice in an object: which of its two values is meant cannot be known."""
     names = set[str]()
     for name, _ in pairs:
         if name in names:

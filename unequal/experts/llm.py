@@ -1,61 +1,80 @@
 """A language model as the decision maker, behind any OpenAI-compatible chat endpoint.
 
 It gets facts of the network and of tried schemes, never images or weights. Its answers are untrusted text:
-they are checked against a schema, refused with the reason, and asked for again a bounded number of times.
+they are checked against a schema, refused with the reason, and asked for again a bounded number of times. The client
+waits and tries again where a server is busy. Each request is logged with its time, tokens and cost, since paper 3
+prices its decision maker by them (Table IV).
 """
 
+import base64
 import os
 import re
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from unequal.errors import UserError, plain
+from pydantic import BaseModel, NonNegativeFloat, NonNegativeInt
+
+from unequal.errors import UserError
 from unequal.experts.anatomy import blocks_of
-from unequal.experts.answers import Completion, Refused, answer_model, completion_in, error_in, schemes_in
+from unequal.experts.answers import Completion, Refused, answer_model, completion_in, schemes_in
 from unequal.experts.bank import Candidate, Proposal
 from unequal.experts.evaluator import Evaluator
-from unequal.experts.llm_log import LoggedRequest, RequestLog, cost
 from unequal.experts.prompt import prompt_of
-from unequal.settings.pruning import OPENAI_HOST, Llm
+from unequal.runtime.files import read_facts, write_bytes, write_facts
+from unequal.settings.pruning import Llm
 
 #: Sent in a key's place, lest the library look for one in the environment.
 NO_KEY = "none"
-#: A whole response may have as many; the answer to the prompt takes some thousand.
-MAX_BYTES = 1_000_000
-#: Longest wait between two attempts, however many there are.
-LONGEST_WAIT_S = 600.0
 #: Characters of a stranger's words that are shown or sent back.
 QUOTED = 200
-#: Headers that an endpoint gets, with those by which openai's library knows its own requests; OpenAI gets all.
-SENT = {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
-OF_LIBRARY = "x-stainless-"
-#: Libraries whose errors say that a connection failed.
-HTTP_LIBRARIES = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
-#: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
-RETRYABLE = (408, 409, 425, 429)
-
-
-T = TypeVar("T")
+#: File of a finished search, and of one that may be resumed.
+REQUESTS, STATE = "llm_requests.jsonl", "llm_requests.json"
+#: Figures of requests that are summed.
+SUMMED = ("seconds", "prompt_tokens", "completion_tokens", "usd")
 
 
 class Unanswered(UserError):
     """The model was asked as often as allowed, and gave no sound answer."""
 
 
-class Failed(Exception):
-    """Failed attempt and its reason; another may succeed."""
+class LoggedRequest(BaseModel):
+    """One request; tokens are None where nobody says, `usd` also where no price is set."""
+
+    round: NonNegativeInt
+    attempt: NonNegativeInt
+    seconds: NonNegativeFloat
+    outcome: str
+    prompt_tokens: NonNegativeInt | None = None
+    completion_tokens: NonNegativeInt | None = None
+    usd: NonNegativeFloat | None = None
 
 
-class Unreachable(Failed):
-    """Nobody answers at the address."""
+class RequestLog:
+    """The requests so far of a search, in a folder of resumable state."""
 
+    def __init__(self, work: Path) -> None:
+        self.path = work / STATE
+        self.requests = list(map(LoggedRequest.model_validate, read_facts(self.path) or []))
 
-class Late(Failed):
-    """No answer in time; how many tokens it took is not known, where other failures take none."""
+    def add(self, request: LoggedRequest) -> None:
+        """Write a request down; it is on the disk when this returns."""
+        self.requests.append(request)
+        write_facts(self.path, [logged.model_dump() for logged in self.requests])
+
+    def publish(self, folder: Path) -> None:
+        """Write the requests into a model's folder, as JSON lines; no file where there are none."""
+        if self.requests:
+            lines = (f"{request.model_dump_json()}\n" for request in self.requests)
+            write_bytes(folder / REQUESTS, "".join(lines).encode())
+
+    def means_a_round(self) -> dict[str, Any]:
+        """Average over rounds what the requests took; None where some do not say."""
+        rounds = len({request.round for request in self.requests})
+        columns = {name: [getattr(request, name) for request in self.requests] for name in SUMMED}
+        means = {name: None if None in column else sum(column) / rounds for name, column in columns.items()}
+        return {"rounds": rounds, "requests": len(self.requests)} | {f"{k}_a_round": mean for k, mean in means.items()}
 
 
 class LanguageModel:
@@ -71,159 +90,87 @@ class LanguageModel:
         self.answer = answer_model(list(blocks_of(evaluator.ranking)), count)
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """The schemes of a round.
+        """Ask for the schemes of a round.
 
         Raises:
             Unanswered: there was no sound answer, or none in time.
-            UserError: asking again would not help: the key, the model or the length of the prompt is refused, or
-                nobody answers at the address.
+            UserError: asking again would not help: the key, the model or the prompt is refused, or nobody answers at
+                the address.
         """
         prompt = prompt_of(self.evaluator, bank, self.count)
-        complaint, failure = "", "it was not asked"
-        reached = True
+        complaint = reason = ""
         for attempt in range(self.settings.attempts):
-            if attempt:
-                time.sleep(min(self.settings.backoff_s * 2.0 ** min(attempt - 1, 32), LONGEST_WAIT_S))
+            began, outcome, completion = time.monotonic(), "taken", Completion()
             try:
-                schemes = self.attempt(round_, attempt, prompt + complaint)
+                completion = completion_in(self.ask(prompt + complaint))
+                schemes = schemes_in(completion.text(), self.answer)
                 return [Proposal(f"llm {self.settings.model}", scheme) for scheme in schemes]
             except Refused as error:
-                reached, failure = True, self.quoted(error)
-                complaint = f"\nYour last answer was refused: {failure}. Answer again.\n"
-            except Failed as error:
-                reached, failure = not isinstance(error, Unreachable), str(error)
-        place = f"pruning: {self.settings.base_url}"
-        if not reached:
-            raise UserError(f"{place}: {failure}, in {self.settings.attempts} attempts")
-        raise Unanswered(f"{place}: no sound answer in {self.settings.attempts} attempts, at last: {failure}")
+                outcome = reason = self.quoted(error)
+                complaint = f"\nYour last answer was refused: {reason}. Answer again.\n"
+            except UserError as error:
+                outcome = self.quoted(error)
+                raise
+            finally:
+                self.log.add(self.request(round_, attempt, time.monotonic() - began, outcome, completion))
+        raise Unanswered(
+            f"pruning: {self.settings.base_url}: no sound answer in {self.settings.attempts} attempts, "
+            f"at last: {reason}"
+        )
 
-    def attempt(self, round_: int, attempt: int, prompt: str) -> list[dict[str, float]]:
-        """The schemes in the answer to one request, which is logged whatever comes of it. Raises as `ask` does."""
-        began, outcome = time.monotonic(), "taken"
-        sent: int | None = None
-        got: int | None = None
-        try:
-            completion = self.ask(prompt)
-            sent, got = completion.tokens
-            return schemes_in(completion.text(), self.answer)
-        except Exception as error:
-            outcome = self.quoted(error)
-            if isinstance(error, Failed) and not isinstance(error, Late):
-                sent = got = 0
-            raise
-        finally:
-            request = LoggedRequest(
-                round=round_,
-                attempt=attempt,
-                seconds=time.monotonic() - began,
-                outcome=outcome,
-                prompt_tokens=sent,
-                completion_tokens=got,
-                usd=cost(sent, got, self.settings.usd_per_million_tokens),
-            )
-            self.log.add(request)
+    def request(self, round_: int, attempt: int, seconds: float, outcome: str, completion: Completion) -> LoggedRequest:
+        """Describe a request, with its cost in US dollars where tokens and prices are known."""
+        (sent, received), prices = completion.tokens, self.settings.usd_per_million_tokens
+        usd = None
+        if prices is not None and sent is not None and received is not None:
+            usd = (sent * prices.prompt + received * prices.completion) / 1e6
+        return LoggedRequest(
+            round=round_,
+            attempt=attempt,
+            seconds=seconds,
+            outcome=outcome,
+            prompt_tokens=sent,
+            completion_tokens=received,
+            usd=usd,
+        )
 
-    def ask(self, prompt: str) -> Completion:
-        """The model's answer.
-
-        Raises:
-            Failed, Refused: another attempt may help.
-            UserError: it will not.
-        """
+    def ask(self, prompt: str) -> bytes:
+        """Return the body of the endpoint's response. Raises UserError, Unanswered where another time may be better."""
         import openai
 
-        deadline = time.monotonic() + self.settings.timeout_s
-
-        def check(response: Any) -> None:
-            """Judge a status before openai reads its body, which it would do to the end, however long that took."""
-            packed = response.headers.get("Content-Encoding", "identity") != "identity"
-            if response.status_code >= 300:
-                body = b"" if packed else self.read_error(response.iter_bytes(), deadline)
-                raise self.judged(response.status_code, body)
-            if packed:
-                raise Refused("it is compressed, which was not asked for")
-
-        # Followed, a redirection would take the prompt to an address that nobody has named; unpacked, a piece of a
-        # kilobyte may fill the memory.
-        http_client = openai.DefaultHttpxClient(
-            follow_redirects=False,
-            event_hooks={"request": [self.strip_headers], "response": [check]},
-            headers={"Accept-Encoding": "identity"},
-        )
+        settings, place = self.settings, f"pruning: {self.settings.base_url}"
+        # Followed, a redirection would take the prompt to an address that nobody has named.
+        http = openai.DefaultHttpxClient(follow_redirects=False)
         try:
             with openai.OpenAI(
-                api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
+                api_key=self.key or NO_KEY,
+                base_url=settings.base_url,
+                max_retries=settings.attempts - 1,
+                timeout=settings.timeout_s,
+                http_client=http,
             ) as client:
-                body = within(self.settings.timeout_s, lambda: self.received(client, prompt, deadline))
-                return completion_in(body)
-        except (openai.APITimeoutError, TimeoutError):
-            raise Late(f"no answer within {self.settings.timeout_s:g} s") from None
-        except openai.APIConnectionError as error:  # some versions wrap what a hook raises
-            raise self.connection_error(error.__cause__ or error) from None
-        except Exception as error:
-            raise self.connection_error(error) from None
-
-    def connection_error(self, error: BaseException) -> BaseException:
-        """The error to raise while connected: a verdict stays; else the host does not exist, or nobody answers."""
-        if isinstance(error, Failed | Refused | UserError):
-            return error
-        # The second one is the HTTP library's, of which openai has had several: there is no one class to name.
-        if isinstance(error, UnicodeError) or type(error).__name__ == "InvalidURL":
-            return UserError(f"pruning: {plain(self.settings.base_url)}: no address ({self.quoted(error)})")
-        if type(error).__module__.partition(".")[0] in HTTP_LIBRARIES:
-            return Unreachable(f"no connection ({self.quoted(error)})")
-        return error
-
-    def strip_headers(self, request: Any) -> None:
-        """Remove what openai adds from the environment, an organization's name for instance, unless it is OpenAI's."""
-        if urlsplit(self.settings.base_url).hostname != OPENAI_HOST:
-            for name in {name.lower() for name in request.headers} - SENT:
-                if not name.startswith(OF_LIBRARY):
-                    del request.headers[name]
-        request.headers["Authorization"] = f"Bearer {self.key or NO_KEY}"
-
-    def received(self, client: Any, prompt: str, deadline: float) -> bytes:
-        """The body of the response. Raises Refused, or TimeoutError."""
-        with client.chat.completions.with_streaming_response.create(
-            model=self.settings.model,
-            messages=[{"role": "user", "content": prompt}],
-            timeout=self.settings.timeout_s,
-            **self.form(),
-        ) as response:
-            return self.read_body(response.iter_bytes(), deadline)
-
-    def read_body(self, pieces: Iterable[bytes], deadline: float) -> bytes:
-        """A body piece by piece, so that neither its length nor its slowness is endless.
-
-        Raises:
-            Refused: it is too long, or breaks off.
-            TimeoutError: it is not whole at the deadline.
-        """
-        body = bytearray()
-        try:
-            for piece in pieces:
-                body += piece
-                if len(body) > MAX_BYTES:
-                    raise Refused(f"it has more than {MAX_BYTES} bytes")
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-        except (Refused, TimeoutError):
-            raise
-        except Exception as error:  # the HTTP library's, of which openai has had several
-            if time.monotonic() > deadline:
-                raise TimeoutError from None
-            raise Refused(f"it broke off ({self.quoted(error)})") from None
-        return bytes(body)
-
-    def read_error(self, pieces: Iterable[bytes], deadline: float) -> bytes:
-        """The body of an error; empty where it cannot be read."""
-        try:
-            return self.read_body(pieces, deadline)
-        except (Refused, TimeoutError):
-            return b""
+                response = client.chat.completions.with_raw_response.create(
+                    model=settings.model, messages=[{"role": "user", "content": prompt}], **self.form()
+                )
+                return response.content
+        except openai.APITimeoutError:
+            raise Unanswered(f"{place}: no answer within {settings.timeout_s:g} s") from None
+        except openai.APIStatusError as error:
+            said = f"status {error.status_code} ({self.quoted(error.message)})"
+            if error.status_code in (401, 403):
+                sender = f"the key in ${settings.api_key_env}" if self.key else "a request without a key"
+                raise UserError(f"{place}: {sender} is refused, {said}") from None
+            if error.status_code == 404:
+                raise UserError(f"{place}: no model '{settings.model}' there, {said}") from None
+            busy = error.status_code in (408, 409, 429) or error.status_code >= 500
+            raise (Unanswered if busy else UserError)(f"{place}: {said}") from None
+        except openai.APIConnectionError as error:
+            raise UserError(f"{place}: no connection ({self.quoted(error.__cause__ or error)})") from None
+        except Exception as error:  # the HTTP library's own, for an address that it refuses
+            raise UserError(f"{place}: {self.quoted(error)}") from None
 
     def form(self) -> dict[str, Any]:
-        """Arguments that ask the endpoint for the form of an answer."""
+        """Return the arguments that ask the endpoint for the form of an answer."""
         match self.settings.answer_format:
             case "json_schema":
                 schema = {"name": "schemes", "strict": True, "schema": self.answer.model_json_schema()}
@@ -233,47 +180,25 @@ class LanguageModel:
             case "text":
                 return {}
 
-    def judged(self, code: int, body: bytes) -> Exception:
-        """Error for a status, in one line: Failed where it may pass, UserError where it will not."""
-        message, kind = error_in(body)
-        place, said, status = f"pruning: {self.settings.base_url}", self.quoted(message), f"status {code}"
-        if kind == "context_length_exceeded" or "context length" in message.lower():
-            return UserError(f"{place}: the prompt is too long for model '{self.settings.model}' ({said})")
-        if code in (401, 403):
-            held = f"the key in ${self.settings.api_key_env}" if self.key else "a request without a key"
-            return UserError(f"{place}: {held} is refused, {status} ({said})")
-        if code == 404:
-            return UserError(f"{place}: no model '{self.settings.model}' there, {status} ({said})")
-        if (code in RETRYABLE or code >= 500) and kind != "insufficient_quota":
-            return Failed(f"{status} ({said})")
-        return UserError(f"{place}: {status} ({said})")
-
     def quoted(self, words: object) -> str:
-        """A stranger's words in one short line, without control characters, and without the key."""
-        line = " ".join((str(words).replace(self.key, "…") if self.key else str(words)).split())
-        return "".join(letter for letter in line if letter.isprintable())[:QUOTED]
+        """Put a stranger's words into one short line, without control characters, and without the key in any form."""
+        line = str(words)
+        for form in forms_of(self.key):
+            line = line.replace(form, "…")
+        return "".join(letter for letter in " ".join(line.split()) if letter.isprintable())[:QUOTED]
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of work that may hang where nothing interrupts it: at a name server, at a header that trickles in.
-
-    Raises:
-        TimeoutError: it took longer. Its thread is left behind, and ends with the process at the latest.
-    """
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return result.result(seconds)
+def forms_of(secret: str) -> list[str]:
+    """List a secret and what it is easily told by: reversed, in base64 and in hexadecimal digits."""
+    if not secret:
+        return []
+    encoded = secret.encode()
+    both = (base64.b64encode(encoded).decode(), base64.urlsafe_b64encode(encoded).decode())
+    return [secret, secret[::-1], *both, *(form.rstrip("=") for form in both), encoded.hex()]
 
 
 def key_of(settings: Llm) -> str:
-    """The key; empty where the endpoint takes none. Raises UserError where there should be one."""
+    """Return the key; empty where the endpoint takes none. Raises UserError where there should be one."""
     if settings.api_key_env is None:
         return ""
     key = os.environ.get(settings.api_key_env, "").strip()

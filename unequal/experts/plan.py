@@ -20,7 +20,7 @@ from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.bank import Bank
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
-from unequal.experts.llm_log import RequestLog
+from unequal.experts.llm import RequestLog
 from unequal.experts.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, load_record, save_model

@@ -16,8 +16,7 @@ from unequal.experts.bank import Bank, Candidate, Proposal, TpeProposer, read_ba
 from unequal.experts.evaluator import Evaluator
 from unequal.experts.fit import PrunedNetwork, removed_channels, too_many
 from unequal.experts.importance import Target, ranked
-from unequal.experts.llm import LanguageModel, Unanswered
-from unequal.experts.llm_log import RequestLog
+from unequal.experts.llm import LanguageModel, RequestLog, Unanswered
 from unequal.randomness import Stream, numpy_generator
 from unequal.runtime.files import read_facts, write_facts
 from unequal.runtime.progress import progress
@@ -73,7 +72,7 @@ class Decision:
             "search_flops": self.flops,
             "ended": self.ended,
             **({} if self.control is None else self.control.figures(self.fresh_loss)),
-            **({"language_model": self.log.a_round()} if self.log.requests else {}),
+            **({"language_model": self.log.means_a_round()} if self.log.requests else {}),
         }
 
 

@@ -81,10 +81,6 @@ class Llm(Strict):
     )
     timeout_s: PositiveFloat = Field(default=120.0, le=86_400, description="longest wait for an answer")
     attempts: int = Field(default=4, gt=0, le=20, description="requests a round, until an answer is sound")
-    backoff_s: PositiveFloat = Field(
-        default=2.0, le=60, description="wait before the second attempt; doubled with each"
-    )
-
     usd_per_million_tokens: Prices | None = Field(
         default=None, description="for the figures; null: cost is not counted"
     )
