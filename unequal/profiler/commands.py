@@ -126,7 +126,7 @@ def suggest(file: Path, form: str, facts: Path | None, **asked: Any) -> None:
     """Suggest settings from the losses in FILE, a timesteps.json, each with its measured reason and caveat."""
     # Imported here, so that help appears at once.
     from unequal.profiler.suggest import LoadedProfile
-    from unequal.suggestions.suggestions import Options
+    from unequal.profiler.suggestions import Options
 
     loaded = LoadedProfile.read(file)
     found = loaded.suggested(Options(**asked))

@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from unequal.errors import UserError
+from unequal.profiler import python_form, trainer_flags
 from unequal.profiler.document import Timesteps
+from unequal.profiler.intervals import redrawn, too_open
+from unequal.profiler.sections import PARTS, page, sections
+from unequal.profiler.suggestions import MeasuredProfile, Options, Suggestions
 from unequal.runtime.files import write_json
-from unequal.suggestions import code, flags
-from unequal.suggestions.intervals import redrawn, too_open
-from unequal.suggestions.sections import PARTS, page, sections
-from unequal.suggestions.suggestions import MeasuredProfile, Options, Suggestions
 
 #: The command that measures what suggestions follow from; the pipeline's own profiles are of single splits and spaces.
 WRITTEN_BY = "`unequal profile MODEL --train IMAGES --out FOLDER` writes FOLDER/timesteps.json"
@@ -59,9 +59,9 @@ class LoadedProfile:
         """Suggestions as `table`, `python`, or flags for `diffusers` or `kohya`."""
         match form:
             case "python":
-                return code.python(found, str(self.file)).rstrip()
+                return python_form.python(found, str(self.file)).rstrip()
             case "diffusers" | "kohya":
-                return flags.text(found, form)
+                return trainer_flags.text(found, form)
         return page(self.head, sections(found))
 
     @property

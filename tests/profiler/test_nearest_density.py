@@ -12,7 +12,14 @@ from profiled import FLOW, LINEAR
 from scipy.optimize import minimize
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.suggestions.density import arguments_for, divergence, nearest, relative_moment, total_variation, two_levels
+from unequal.profiler.nearest_density import (
+    arguments_for,
+    divergence,
+    nearest,
+    relative_moment,
+    total_variation,
+    two_levels,
+)
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
 from unequal.timesteps.learning import least_variance
 

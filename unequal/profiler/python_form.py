@@ -3,9 +3,9 @@
 import json
 from pprint import pformat
 
-from unequal.suggestions.density import Nearest
-from unequal.suggestions.intervals import too_open
-from unequal.suggestions.suggestions import Suggestions
+from unequal.profiler.intervals import too_open
+from unequal.profiler.nearest_density import Nearest
+from unequal.profiler.suggestions import Suggestions
 
 HEAD = '''\
 """Suggestions as objects of a training loop."""

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import torch
 
 from unequal.diffusion.schedule import VariancePreserving
-from unequal.suggestions.density import Nearest
-from unequal.suggestions.intervals import too_open
-from unequal.suggestions.suggestions import Suggestions
+from unequal.profiler.intervals import too_open
+from unequal.profiler.nearest_density import Nearest
+from unequal.profiler.suggestions import Suggestions
 from unequal.timesteps.boundary import Boundary
 
 FACTS = Path(__file__).with_name("script_flags.json")

@@ -13,8 +13,8 @@ from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.suggestions.flags import Phrase, Trainer, facts, phrases, schedule_of_sd_scripts
-from unequal.suggestions.suggestions import Options, Suggestions
+from unequal.profiler.suggestions import Options, Suggestions
+from unequal.profiler.trainer_flags import Phrase, Trainer, facts, phrases, schedule_of_sd_scripts
 from unequal.timesteps.densities import edges_of, expit, logit, normal_cdf
 
 TYPES = {"float": float, "int": int, "str": str}

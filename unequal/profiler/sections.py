@@ -9,9 +9,9 @@ from textwrap import fill
 import numpy as np
 
 from unequal.diffusion.spacing import profile, rescaled_profile
-from unequal.suggestions.density import Nearest
-from unequal.suggestions.intervals import Interval, shown, too_open
-from unequal.suggestions.suggestions import (
+from unequal.profiler.intervals import Interval, shown, too_open
+from unequal.profiler.nearest_density import Nearest
+from unequal.profiler.suggestions import (
     BORDER,
     LOSSES,
     MOMENT,

@@ -11,7 +11,8 @@ from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
 from unequal.evaluation.loss_profile import SPACES
-from unequal.suggestions.density import (
+from unequal.profiler.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, interval, intervals_of, narrow, shown
+from unequal.profiler.nearest_density import (
     Nearest,
     TwoLevels,
     arguments_for,
@@ -20,7 +21,6 @@ from unequal.suggestions.density import (
     total_variation,
     two_levels,
 )
-from unequal.suggestions.intervals import WIDEST_RATIO, WIDEST_SHARE, Interval, interval, intervals_of, narrow, shown
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
 from unequal.timesteps.information import information

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.suggestions.suggestions import Options, Suggestions, borders, even_gamma, halves, spread
+from unequal.profiler.suggestions import Options, Suggestions, borders, even_gamma, halves, spread
 from unequal.timesteps.partition import equal_sums
 
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
