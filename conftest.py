@@ -23,6 +23,7 @@ from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
 from unequal.models.backbones.backbone import backbone_of, count_cost
 from unequal.models.backbones.unet2d.backbone import build_unet
+from unequal.models.conditions import condition_of
 from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import UNet2D
@@ -207,7 +208,7 @@ def tiny_net(network_settings: NetworkSettings) -> BuildNet:
             torch.manual_seed(0)
             network = network_settings(**changes)
             answers = heads * (2 if network.variance == "learned" and heads == 1 else 1)
-            return build_unet(network, 8, network.condition.input_channels(channels), answers * channels)
+            return build_unet(network, 8, condition_of(network.condition).input_channels(channels), answers * channels)
 
     return build
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from unequal.diffusion.schedule import noise_schedule
 from unequal.evaluation.loss_profile import LossProfile
 from unequal.evaluation.profiles import read_losses
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
+from unequal.timesteps.building import BaseMeasurements, build_sampler
 from unequal.training.timestep_files import read_slots, write_sampler
 
 
@@ -23,8 +24,8 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     losses = read_losses(run.input("artifacts/profiles/base.npz"))
     slots = read_slots(run.input("artifacts/slots.json"), len(losses)).slots
     base = BaseMeasurements(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
-    schedule = settings.schedule.tables()
-    sampler = settings.sampler.build(schedule, base)
+    schedule = noise_schedule(settings.schedule)
+    sampler = build_sampler(settings.sampler, schedule, base)
     write_sampler(run.output(f"artifacts/samplers/{recipe}.json"), settings.sampler, base, schedule.timesteps)
     shares = slots.sums(sampler.probabilities).tolist()
     least = float(np.min(sampler.probabilities))

@@ -4,9 +4,9 @@ from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.profiles import read_losses
 from unequal.evaluation.variant import Scoring, write_scores
+from unequal.models.conditions import LowResolution
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.condition import LowResolution
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
 from unequal.settings.strict import StageSettings
 
@@ -31,5 +31,5 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor, losses=losses)
     write_scores(scoring, experts, variant)
-    if not isinstance(experts.record.spec.condition, LowResolution):  # which images alone make a sample of
+    if not isinstance(experts.record.spec.conditioning, LowResolution):  # which images alone make a sample of
         run.register(variant, folder, scoring.timesteps(experts), settings.sampling)

@@ -1,5 +1,6 @@
 """Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
+from unequal.diffusion.schedule import noise_schedule
 from unequal.evaluation.profiles import excess_of
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.files import write_json
@@ -24,7 +25,7 @@ def sizes(groups: list[TimestepGroup]) -> dict[str, int]:
 def main(run: Run, settings: Settings) -> None:
     """Group the timesteps."""
     chosen = settings.groups
-    schedule = settings.schedule.tables()
+    schedule = noise_schedule(settings.schedule)
     excess = None
     if chosen.needs_excess:
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from unequal.data.prepared import PreparedData, tensor_of
+from unequal.diffusion.schedule import noise_schedule
 from unequal.evaluation.profiling import Draws, profile_optimal_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.chunks import Chunks
@@ -24,7 +25,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Measure the optimal-denoiser loss."""
     data = PreparedData.open(run.input("artifacts/data"))
-    schedule = settings.schedule.tables()
+    schedule = noise_schedule(settings.schedule)
     images = tensor_of(data.train[settings.profile.profiled])
     draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
     floor = np.zeros((schedule.timesteps, 0), np.float32)

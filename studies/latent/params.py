@@ -4,7 +4,6 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.settings.condition import LowResolution
 from unequal.settings.core import FRESH, PRUNED, Role
 from unequal.settings.data import AnyAutoencoder, TrainedAutoencoder
 from unequal.settings.params import ExpertParams
@@ -54,7 +53,7 @@ class Params(ExpertParams):
                 "training.horizontal_flips: true would mirror latents, which are not those of the mirrored image; "
                 "allowed for latents: false"
             )
-        sees_pixels = isinstance(self.network.condition, LowResolution)
+        sees_pixels = self.network.condition.kind.endswith("low_resolution")
         if sees_pixels or self.network.variance == "learned":
             what = f"condition.kind: {self.network.condition.kind}" if sees_pixels else "variance: learned"
             raise ValueError(f"network.{what}; models of latents generate, and their likelihood is not that of pixels")

@@ -39,6 +39,7 @@ from unequal.settings.network import UNet2D
 from unequal.settings.params import Params
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import read_yaml
+from unequal.timesteps.building import build_sampler
 from unequal.training.batches import Batch
 from unequal.training.objectives import objective_for
 
@@ -120,7 +121,7 @@ def trained(net: torch.nn.Module, spec: ModelSpec) -> None:
     schedule = spec.noise_schedule()
     objective, generator = objective_for(spec, schedule), np.random.default_rng(0)
     images = torch.from_numpy(load_digits().images).float()[:, None] / 8 - 1
-    sampler = TypeAdapter(AnySampler).validate_python({"density": "logit_normal"}).build(schedule)
+    sampler = build_sampler(TypeAdapter(AnySampler).validate_python({"density": "logit_normal"}), schedule)
     descent = torch.optim.Adam(net.train().requires_grad_(True).parameters(), lr=2e-3)
     for _ in range(20):
         drawn = sampler.sample(generator.random((4, 16)))

@@ -16,6 +16,7 @@ from specs import record_of, spec_of
 from torch import nn
 
 from unequal.cli.weighting import Recipes
+from unequal.diffusion.schedule import noise_schedule
 from unequal.report.effective_weighting import EffectiveWeighting, effective_weighting
 from unequal.runtime.files import write_json
 from unequal.settings.strict import read_yaml, validate
@@ -47,7 +48,7 @@ def params(tmp_path: Path) -> Path:
 
 def found(params: Path, name: str) -> EffectiveWeighting:
     settings = validate(Recipes, read_yaml(params), params)
-    return effective_weighting(name, settings.named(name), settings.schedule.tables(), params.parent)
+    return effective_weighting(name, settings.named(name), noise_schedule(settings.schedule), params.parent)
 
 
 def test_the_product_is_density_times_weight(params: Path) -> None:
@@ -63,7 +64,7 @@ def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> 
     density, factors = np.linspace(1, 2, 200) / 300, np.linspace(3, 1, 200)
 
     def learned(name: str, **tables: np.ndarray) -> np.ndarray | None:
-        recipe, schedule = settings.named(name), settings.schedule.tables()
+        recipe, schedule = settings.named(name), noise_schedule(settings.schedule)
         return effective_weighting(name, recipe, schedule, params.parent, learned=tables).product
 
     product = learned("learning", density=density, importance=1 / density)
@@ -94,7 +95,7 @@ def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(param
     settings, held = validate(Recipes, read_yaml(params), params), np.zeros(200)
     held[20:40] = 1 / 20
     slot = effective_weighting(
-        "slot_2", settings.named("slot"), settings.schedule.tables(), Path(), TimestepRange(20, 39)
+        "slot_2", settings.named("slot"), noise_schedule(settings.schedule), Path(), TimestepRange(20, 39)
     )
     weighed = found(params, "weighed").weight
     assert slot.product is not None and slot.weight is not None and weighed is not None
@@ -119,7 +120,7 @@ def test_a_weight_whose_parameters_lie_beside_a_model_is_drawn(params: Path) -> 
     settings = validate(Recipes, document, params)
     recipe, spec = settings.named("learned"), spec_of("velocity", schedule="flow", timesteps=200, shift=3.0)
     write_json(model / "model.json", record_of(0, 199, spec).model_dump())
-    objective = objective_for(spec, settings.schedule.tables(), recipe.loss_weight)
+    objective = objective_for(spec, noise_schedule(settings.schedule), recipe.loss_weight)
     nn.init.normal_(next(objective.parameters()), generator=torch.Generator().manual_seed(0))
     save_file({name: value.detach() for name, value in objective.named_parameters()}, model / "objective.safetensors")
     (learned,) = settings.curves("learned", params.parent)

@@ -15,8 +15,8 @@ from unequal.evaluation.loss_profile import Errors
 from unequal.evaluation.profiles import read_errors, read_profile, write_profile
 from unequal.report.figures import read_curve
 from unequal.runtime.files import read_json, read_npz, write_csv, write_json, write_npz
-from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
+from unequal.timesteps.building import BaseMeasurements, build_sampler
 from unequal.timesteps.partition import Partition
 from unequal.training.timestep_files import read_groups, read_sampler, read_slots, write_sampler
 
@@ -131,6 +131,6 @@ def test_a_sampler_comes_back_with_what_it_needs(kind, tmp_path):
     write_sampler(tmp_path / "one.json", sampler, BASE, T)
     assert set(read_json(tmp_path / "one.json")) == {*type(sampler).model_fields, *needs, "timesteps"}
     read = read_sampler(tmp_path / "one.json", SCHEDULE)
-    built = sampler.build(SCHEDULE, BASE)
+    built = build_sampler(sampler, SCHEDULE, BASE)
     assert type(read) is type(built)
     np.testing.assert_array_equal(read.probabilities, built.probabilities)

@@ -18,6 +18,7 @@ from unequal.evaluation.profiling import Draws, profile
 from unequal.models import pruned
 from unequal.models.backbones import backbone as registry
 from unequal.models.backbones.backbone import Backbone, Unexportable, count_cost
+from unequal.models.conditions import condition_of
 from unequal.models.denoiser import load_denoiser
 from unequal.models.folder import Removal, load_model, load_record
 from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, take_away
@@ -59,7 +60,7 @@ class StackBackbone(Backbone):
 
     def build(self, network: StackSettings, spec: ModelSpec) -> Stack:
         sizes = {"inputs": spec.input_channels, "outputs": spec.output_channels, "size": spec.space.size}
-        return Stack(width=network.width, classes=spec.condition.embedded_classes, **sizes)
+        return Stack(width=network.width, classes=spec.conditioning.embedded_classes, **sizes)
 
     def config(self, net: Stack) -> dict[str, Any]:
         return net.config
@@ -114,7 +115,7 @@ def test_a_second_backbone_goes_all_the_way(condition, tmp_path, runtime, prepar
     assert 0 < losses[-10:].mean() < 1
 
     given: dict[str, Any] = {"seed": 1, "originals": tensor_of(prepared.holdout)}
-    if condition.takes_labels_of_images:
+    if condition_of(condition).takes_labels_of_images:
         given["labels"] = prepared.labels_of("holdout")
     images = Ensemble.load(base).sample(3, [40, 20, 5], **given)
     assert images.shape == (3, 1, 8, 8)

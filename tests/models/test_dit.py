@@ -10,6 +10,7 @@ from specs import NOTHING, class_labels, dropped_labels, spec_of
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import build_network, count_cost, layer_macs
 from unequal.models.backbones.dit.network import DiffusionTransformer
+from unequal.models.conditions import condition_of
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.network import DiT
 from unequal.settings.schedule import BetaSchedule
@@ -63,7 +64,7 @@ def test_parameters_and_cost_are_the_published_ones(size):
 def test_it_computes_what_the_paper_describes(tiny_dit, condition):
     net = tiny_dit(condition=condition)
     x, t = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 7, 49])
-    y = None if condition.embedded_classes is None else torch.tensor([0, 1, condition.embedded_classes - 1])
+    y = None if (classes := condition_of(condition).embedded_classes) is None else torch.tensor([0, 1, classes - 1])
     inputs = (x, t) if y is None else (x, t, y)
     found, expected = net(*inputs).sample, answer(net.state_dict(), x, t, y, heads=2)
     assert float(expected.std()) > 0.1

@@ -20,6 +20,7 @@ from unequal.models.backbones.unet2d.backbone import attentions
 from unequal.models.backbones.unet2d.exchange import load_diffusers
 from unequal.models.backbones.unet2d.openai import OpenAIArchitecture, load_openai, translated
 from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
+from unequal.models.conditions import condition_of
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
 from unequal.models.pruned import load_any_model, take_away
@@ -110,7 +111,7 @@ def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(tmp_path,
     bound = denoiser.conditioned_on(x0, labels)
     torch.testing.assert_close(bound.whole_answer(x_t, TIMESTEPS), known, atol=1e-4, rtol=1e-4)
     for labels_alone in (None, labels[:0]):
-        given = condition.of(x0 if labels_alone is None else None, labels_alone)
+        given = condition_of(condition).of(x0 if labels_alone is None else None, labels_alone)
         said = refusal(denoiser.conditioned, given)
         assert "a model of super-resolution with 7 classes needs a low-resolution image" in said
 

@@ -12,7 +12,7 @@ from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.sampling.guidance import GuidedDenoiser, guided, guided_answer
-from unequal.settings.condition import Condition
+from unequal.settings.condition import AnyCondition
 from unequal.settings.evaluation import Guidance
 
 BuildDiT = Callable
@@ -23,7 +23,7 @@ def noisy(channels: int = 1) -> tuple[Tensor, Tensor]:
     return torch.randn(4, channels, 8, 8, generator=torch.Generator().manual_seed(2)), torch.tensor([0, 9, 30, 49])
 
 
-def denoiser(tiny_dit: BuildDiT, condition: Condition = LABELS, **changes: Any) -> Denoiser:
+def denoiser(tiny_dit: BuildDiT, condition: AnyCondition = LABELS, **changes: Any) -> Denoiser:
     spec = spec_of(condition=condition, **{name: value for name, value in changes.items() if name != "depth"})
     return Denoiser(tiny_dit(condition=condition, **changes), spec)
 

@@ -69,11 +69,11 @@ BAD: dict[str, Bad] = {
     "a file of a U-Net's": Bad(transformer(openai={"num_heads": 4}), "network.openai: unknown key; allowed here: kind"),
     "guidance without labels": Bad(
         edited("sampling.guidance", {"scale": 2.0}),
-        "sampling.guidance: needs a model that has learned without labels too, not an unconditional model; allowed",
+        "sampling.guidance: needs a model that has learned without labels too, not kind 'none'; allowed",
     ),
     "guidance where labels are never dropped": Bad(
         transformer({"sampling.guidance": {"scale": 2.0}}, condition={"kind": "labels", "classes": 10}),
-        "not a model of 10 classes; allowed: null, or network.condition.kind dropped_labels",
+        "not kind 'labels'; allowed: null, or network.condition.kind dropped_labels",
     ),
     "guidance scored by the labels": Bad(
         transformer({"sampling.guidance": {"scale": 2.0}}, condition=DROPPED),

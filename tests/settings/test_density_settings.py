@@ -1,5 +1,6 @@
 """Densities and weights as settings: their keys are their functions' keywords, and one sampler is made of them."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from pydantic import TypeAdapter
 from specs import spec_of
 
 from unequal.diffusion.schedule import Flow
+from unequal.settings.densities import Formula
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Recipe
-from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
+from unequal.timesteps.building import BaseMeasurements, build_sampler
 from unequal.timesteps.densities import DENSITIES, masses, mode
 from unequal.timesteps.draws import LowDiscrepancy
-from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr
+from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr, weight_table
 from unequal.training.objectives import SingleHead
 from unequal.training.timestep_files import read_sampler, write_sampler
 from unequal.training.train import single_head
@@ -32,20 +34,25 @@ def sampler(**settings: Any) -> AnySampler:
 def test_every_density_and_every_weight_has_a_kind() -> None:
     gamma = {"gamma": 5.0}
     needed = {"min_snr": gamma, "p2": gamma, "beta": {"a": 0.6, "b": 0.6}, "constant": {"space": "v"}}
-    for density in DENSITIES:
-        name = density.__name__
-        assert sampler(density=name, **needed.get(name, {})).density == name
-    for name in WEIGHTS:
-        assert TypeAdapter(AnyLossWeight).validate_python({"kind": name} | needed.get(name, {})).kind == name
+    common = {*Formula.model_fields, "kind"}
+    for key, choice, functions in (("density", AnySampler, DENSITIES), ("kind", AnyLossWeight, WEIGHTS)):
+        for name, function in functions.items():
+            section = TypeAdapter(choice).validate_python({key: name} | needed.get(name, {}))
+            own = {name: field.default for name, field in type(section).model_fields.items() if name not in common}
+            keywords = {
+                name: one for name, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY
+            }
+            assert own.keys() == keywords.keys()
+            assert all(own[name] == one.default for name, one in keywords.items() if one.default is not one.empty)
 
 
 def test_keys_reach_the_function() -> None:
-    made = sampler(density="mode", scale=0.5, shift=2.0, ends="closed", draw="low_discrepancy").build(FLOW)
+    made = build_sampler(sampler(density="mode", scale=0.5, shift=2.0, ends="closed", draw="low_discrepancy"), FLOW)
     assert isinstance(made.draw, LowDiscrepancy)
     expected = masses(lambda edges: mode(edges, scale=0.5), FLOW, 2.0, "closed")
     np.testing.assert_array_equal(made.probabilities, expected)
     weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "soft_min_snr", "gamma": 2.0})
-    torch.testing.assert_close(weight.table("sample", FLOW.snr), soft_min_snr(FLOW.snr, gamma=2.0))
+    torch.testing.assert_close(weight_table(weight, "sample", FLOW.snr), soft_min_snr(FLOW.snr, gamma=2.0))
 
 
 @pytest.mark.parametrize("prediction", ["velocity", "epsilon"])

@@ -8,8 +8,10 @@ from specs import recipe_of
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
+from unequal.experts.allocation import check_plan, measured_to_choose
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
+from unequal.timesteps.groups import planned_groups
 
 OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 100, "decay": "constant"}
 RECIPE: dict[str, Any] = recipe_of(images=4000).model_dump(mode="json") | {
@@ -79,7 +81,7 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], complaint
 )
 def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], batch: int, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
-        plan(**choices).check(SCHEDULE, base(snapshots=[2000]), batch)
+        check_plan(plan(**choices), SCHEDULE, base(snapshots=[2000]), batch)
     assert str(refusal.value).startswith(complaint)
 
 
@@ -92,9 +94,9 @@ def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], 
     ],
 )
 def test_what_is_measured_to_choose_by_is_counted(choices: dict[str, Any], errors: int) -> None:
-    assert plan(**choices).measured_to_choose(4) == 10 * errors
+    assert measured_to_choose(plan(**choices), 4) == 10 * errors
 
 
 def test_a_boundary_is_where_wan_hands_over_and_both_models_may_be_as_large() -> None:
-    found = plan(groups={"kind": "boundary", "log_snr": -3.892, "ratio": 0.5}).groups.made(Flow(1000))
+    found = planned_groups({"kind": "boundary", "log_snr": -3.892, "ratio": 0.5}.items(), Flow(1000))
     assert [(one.range.first, one.range.last, one.limit_ratio) for one in found] == [(0, 874, 0.5), (875, 999, 0.5)]

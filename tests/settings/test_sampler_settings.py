@@ -10,9 +10,10 @@ from specs import recipe_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.densities import Sampler
 from unequal.settings.recipe import RangeRecipe
-from unequal.settings.sampler_base import BaseMeasurements, Sampler
 from unequal.settings.samplers import AnySampler, Slot
+from unequal.timesteps.building import BaseMeasurements, build_sampler, sampler_inside
 from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
@@ -57,16 +58,16 @@ def settings(density: str, **keys: object) -> Sampler:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampler_is_built_as_its_keys_say(kind: str) -> None:
     keys, weights = KINDS[kind]
-    sampler = settings(kind, **keys).build(SCHEDULE, BASE)
+    sampler = build_sampler(settings(kind, **keys), SCHEDULE, BASE)
     np.testing.assert_allclose(sampler.probabilities, weights / weights.sum(), rtol=1e-12)
     assert sampler.unbiased == keys.get("unbiased", kind in ("loss_second_moment", "adaptive"))
 
 
 def test_every_kind_is_tried_here() -> None:
-    kinds = {get_args(one.model_fields["density"].annotation)[0] for one in get_args(get_args(AnySampler)[0])}
-    assert kinds == {*KINDS, "slot", *(one.__name__ for one in DENSITIES)}, (
-        "a new kind needs an entry in KINDS: its keys, and its probabilities"
-    )
+    kinds = {
+        kind for one in get_args(get_args(AnySampler)[0]) for kind in get_args(one.model_fields["density"].annotation)
+    }
+    assert kinds == {*KINDS, "slot", *DENSITIES}, "a new kind needs an entry in KINDS: its keys, and its probabilities"
 
 
 @pytest.mark.parametrize(
@@ -85,11 +86,11 @@ def test_every_kind_is_tried_here() -> None:
 def test_what_a_sampler_needs_is_all_that_it_needs(kind: str, keys: dict[str, Any], needs: tuple[str, ...]) -> None:
     chosen = settings(kind, **keys)
     assert chosen.needs == needs
-    alone = BaseMeasurements(**{name: value for name, value in BASE.items() if name in needs})
-    assert len(chosen.build(SCHEDULE, alone).probabilities) == T
+    alone = BaseMeasurements(**{name: BASE.of(name) for name in needs})
+    assert len(build_sampler(chosen, SCHEDULE, alone).probabilities) == T
     if needs:
-        with pytest.raises(UserError, match=rf"^sampler\.density: '{kind}' needs the base's profile, and there"):
-            chosen.build(SCHEDULE)
+        with pytest.raises(UserError, match=rf"^sampler\.density: '{kind}': needs the base's profile, and there"):
+            build_sampler(chosen, SCHEDULE)
 
 
 DRAWS = {"independent": Independent, "low_discrepancy": LowDiscrepancy, "mirrored": Mirrored, "stratified": Stratified}
@@ -112,7 +113,7 @@ def test_every_draw_goes_with_every_density_or_is_refused(density: str, draw: st
             settings(density, **KINDS[density][0], draw=draw)
         return
     plain, sampler = (
-        settings(density, **KINDS[density][0] | keys).build(SCHEDULE, BASE) for keys in ({}, {"draw": draw})
+        build_sampler(settings(density, **KINDS[density][0] | keys), SCHEDULE, BASE) for keys in ({}, {"draw": draw})
     )
     assert type(sampler) is type(plain)
     assert type(sampler.draw) is DRAWS[draw]
@@ -141,24 +142,24 @@ def test_weights_go_with_every_density_where_they_have_a_meaning(density: str, k
         with pytest.raises(ValidationError, match="Input should be False"):
             settings(density, **keys)
         return
-    sampler = settings(density, **keys).build(SCHEDULE, BASE)
+    sampler = build_sampler(settings(density, **keys), SCHEDULE, BASE)
     if key == "unbiased":
         np.testing.assert_allclose(sampler.probabilities * sampler.importance(sampler.horizon), 1 / T)
     else:
-        np.testing.assert_array_equal(sampler.known_loss, BASE["loss"])
+        np.testing.assert_array_equal(sampler.known_loss, BASE.loss)
 
 
 def test_speeds_sampler_is_an_asymmetric_density_whose_batches_are_mirrored() -> None:
     keys: dict[str, Any] = {"boundary": 0.7, "ratio": 5.0}
-    sampler = settings("asymmetric", **keys, draw="mirrored", unbiased=True).build(SCHEDULE)
-    plain = settings("asymmetric", **keys).build(SCHEDULE).probabilities
+    sampler = build_sampler(settings("asymmetric", **keys, draw="mirrored", unbiased=True), SCHEDULE)
+    plain = build_sampler(settings("asymmetric", **keys), SCHEDULE).probabilities
     mirrored = np.bincount(mirror(SCHEDULE), weights=plain, minlength=T)
     np.testing.assert_array_equal(sampler.probabilities, (plain + mirrored) / 2)
 
 
 def test_the_difficulty_curriculums_clusters_are_the_known_ones() -> None:
     """Twenty of the linear schedule, from the noise end."""
-    sampler = settings("easy_to_hard", clusters=20, patience_images=10).build(NoiseSchedule.linear(1000))
+    sampler = build_sampler(settings("easy_to_hard", clusters=20, patience_images=10), NoiseSchedule.linear(1000))
     assert isinstance(sampler, EasyToHardSampler)
     opened = [int((sampler.opened(stage) > 0).sum()) for stage in range(20)]
     lengths = np.diff([0, *opened]).tolist()
@@ -176,32 +177,33 @@ def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
 
 
 def test_a_gaussian_target_lies_where_it_is_put() -> None:
-    sampler = settings("curriculum", **CURRICULUM, target="gaussian", mean=0.5, std=0.05).build(SCHEDULE)
+    sampler = build_sampler(settings("curriculum", **CURRICULUM, target="gaussian", mean=0.5, std=0.05), SCHEDULE)
     assert sampler.probabilities.argmax() == 30
 
 
 def test_bins_are_equal_intervals_of_log_snr() -> None:
-    sampler = settings("adaptive", **MEASURING, bins=5).build(SCHEDULE)
+    sampler = build_sampler(settings("adaptive", **MEASURING, bins=5), SCHEDULE)
     assert isinstance(sampler, AdaptiveSampler)
     assert sampler.bins == equal_log_snr(SCHEDULE, 5)
 
 
 def test_inside_a_range_a_slot_is_uniform() -> None:
-    sampler = Slot(density="slot").inside(TimestepRange(20, 29), SCHEDULE)
+    sampler = sampler_inside(Slot(density="slot"), TimestepRange(20, 29), SCHEDULE)
     np.testing.assert_allclose(sampler.probabilities, ((t >= 20) & (t <= 29)) / 10)
     assert not sampler.unbiased
 
 
 def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_together() -> None:
-    sampler = Slot(density="slot", intervals=4).inside(TimestepRange(0, T - 1), SCHEDULE)
+    sampler = sampler_inside(Slot(density="slot", intervals=4), TimestepRange(0, T - 1), SCHEDULE)
     groups = [group.range for group in timestep_groups("snr", SCHEDULE, 4, 0.5)]
     expected = np.mean([within(group, T) for group in groups], axis=0)
     np.testing.assert_allclose(sampler.probabilities, expected, rtol=1e-12)
 
 
 def test_inside_a_range_and_over_all_timesteps_other_samplers_draw() -> None:
-    assert refusal(settings("slot").build, SCHEDULE).startswith("sampler.density: 'slot' lies inside a range, and this")
-    inside = refusal(settings("loss").inside, TimestepRange(20, 29), SCHEDULE)
+    said = refusal(build_sampler, settings("slot"), SCHEDULE)
+    assert said.startswith("sampler.density: 'slot': lies inside a range, and this")
+    inside = refusal(sampler_inside, settings("loss"), TimestepRange(20, 29), SCHEDULE)
     assert inside.startswith("sampler.density: 'loss' covers all timesteps; allowed inside a")
 
 
@@ -229,9 +231,10 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
     ],
 )
 def test_samplers_that_cannot_be_built_are_refused(
-    kind: str, keys: dict[str, Any], base: BaseMeasurements, complaint: str
+    kind: str, keys: dict[str, Any], base: dict[str, Any], complaint: str
 ) -> None:
-    assert refusal(settings(kind, **keys).build, SCHEDULE, base).startswith(complaint)
+    said = refusal(build_sampler, settings(kind, **keys), SCHEDULE, BaseMeasurements(**base))
+    assert said.startswith(f"sampler.density: '{kind}': {complaint}")
 
 
 @pytest.mark.parametrize(

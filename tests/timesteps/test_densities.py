@@ -87,7 +87,7 @@ def test_what_lies_beyond_the_ends_is_theirs_or_cut():
     assert cut.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("density", DENSITIES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES)
 @settings(max_examples=40)
 @given(st.sampled_from(["open", "closed"]), SCHEDULES, st.floats(0.2, 5))
 def test_every_density_is_one_on_every_schedule(density, ends, schedule, shift):

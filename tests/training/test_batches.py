@@ -12,6 +12,7 @@ from specs import class_labels, dropped_labels
 from torch import Tensor
 
 from unequal.data.prepared import PreparedData, tensor_of
+from unequal.models.conditions import condition_of
 from unequal.timesteps.samplers import TimestepSampler, normalised, tilt, uniform
 from unequal.training.batches import WINDOW_BYTES, Batch, BatchSource, image_indices, window_of
 
@@ -162,7 +163,7 @@ def labelled_source(prepared: PreparedData, seed: int = 3, batch_size: int = 200
 
 def test_a_share_of_the_labels_becomes_the_null_class_and_nothing_else_changes(prepared):
     plain = labelled_source(prepared)
-    withheld, count = replace(plain, condition=dropped_labels(2, 0.1)), 0
+    withheld, count = replace(plain, condition=condition_of(dropped_labels(2, 0.1))), 0
     for step in range(20):
         before, after = plain.draw(step), withheld.draw(step)
         gone = after.labels == 2
@@ -175,11 +176,11 @@ def test_a_share_of_the_labels_becomes_the_null_class_and_nothing_else_changes(p
 
 
 def test_processes_and_resumed_trainings_withhold_the_same(prepared):
-    plain, half = labelled_source(prepared), dropped_labels(2, 0.5)
+    plain, half = labelled_source(prepared), condition_of(dropped_labels(2, 0.5))
     whole, again = replace(plain, condition=half).draw(7), replace(labelled_source(prepared), condition=half)
     parts = [again.draw(7, part).labels for part in (slice(0, 70), slice(70, 200))]
     assert torch.equal(torch.cat(parts), whole.labels)
     other = replace(labelled_source(prepared, seed=4), condition=half).draw(7)
     assert not torch.equal(other.labels == 2, whole.labels == 2)
-    without = replace(plain, condition=class_labels(2)).draw(7)
+    without = replace(plain, condition=condition_of(class_labels(2))).draw(7)
     assert torch.equal(without.labels, plain.draw(7).labels), "without dropout"

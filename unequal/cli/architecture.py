@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from torch import nn
 
 from unequal.diffusion.predictions import Prediction
+from unequal.diffusion.schedule import noise_schedule
 from unequal.models.backbones.backbone import Cost, build_network, count_cost, load_pretrained
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.core import Core
@@ -54,7 +55,7 @@ class Architecture(Sections):
 def limited_groups(schedule: Schedule, groups: Groups) -> list[TimestepGroup]:
     """Groups with cost limits, as the stage makes them; a measured loss is assumed to be equal at all timesteps."""
     even = np.ones(schedule.timesteps)
-    return timestep_groups(groups.kind, schedule.tables(), len(groups.ids), groups.min_ratio, even)
+    return timestep_groups(groups.kind, noise_schedule(schedule), len(groups.ids), groups.min_ratio, even)
 
 
 def network_space(params: Architecture | Core) -> Space:

@@ -83,7 +83,7 @@ class PictureRequest:
         latent, labels = spec.space.autoencoder is not None, None
         if self.label is not None:
             labels = torch.tensor([self.label])
-        elif data is not None and spec.condition.takes_labels_of_images:
+        elif data is not None and spec.conditioning.takes_labels_of_images:
             labels = data.labels_of("holdout")
         options: SamplingOptions = {
             "seed": self.seed,

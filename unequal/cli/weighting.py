@@ -8,7 +8,7 @@ from pydantic import Field
 from safetensors.torch import load_file
 
 from unequal.cli.architecture import Sections
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule, noise_schedule
 from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record
 from unequal.report.drawing import save
@@ -16,6 +16,7 @@ from unequal.report.effective_weighting import EffectiveWeighting, draw, effecti
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
+from unequal.timesteps.groups import planned_groups
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.training.objectives import objective_for
 from unequal.training.timestep_files import read_groups, read_slots
@@ -39,9 +40,9 @@ class Recipes(Sections):
 
         The params file's folder holds artifacts and results. Raises UserError where a recipe or a file is missing.
         """
-        recipe, schedule, artifacts = self.named(name), self.schedule.tables(), folder / "artifacts"
+        recipe, schedule, artifacts = self.named(name), noise_schedule(self.schedule), folder / "artifacts"
         samplers = artifacts / "samplers"
-        if recipe.sampler.for_all:
+        if recipe.sampler.density != "slot":
             return [
                 effective_weighting(name, recipe, schedule, samplers, learned=learned(name, recipe, schedule, folder))
             ]
@@ -80,7 +81,7 @@ def groups_of(name: str, plan: Plan, schedule: NoiseSchedule) -> dict[int, Times
     """Groups of a plan, counted from 0. Raises UserError where they depend on measurements."""
     if plan.groups.needs_excess:
         raise UserError(f"plans.{name}.groups: they go by the base's excess loss, which settings do not fix")
-    return {number: one.range for number, one in enumerate(plan.groups.made(schedule))}
+    return {number: one.range for number, one in enumerate(planned_groups(plan.groups, schedule))}
 
 
 def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepRange]:
@@ -94,6 +95,6 @@ def draw_recipes(recipes: Sequence[str], params: Path, target: Path) -> list[str
     """Draw some recipes of a params file; return lines that describe them. Raises UserError."""
     settings = Recipes.read(params)
     weightings = [one for name in recipes for one in settings.curves(name, params.parent)]
-    save(target, (13, 7), lambda figure: draw(figure, weightings, settings.schedule.tables()))
+    save(target, (13, 7), lambda figure: draw(figure, weightings, noise_schedule(settings.schedule)))
     head = f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}"
     return [head, *(one.line for one in weightings), f"drawn: {target}"]

@@ -5,13 +5,16 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from unequal.comparison.settings import Comparison, Pilot, choice, shortened, shortened_plan
+from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
+from unequal.experts.allocation import check_plan
 from unequal.settings.core import FRESH, THREE_HEADS, Role
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.params import Scored
 from unequal.settings.recipe import Recipe
 from unequal.settings.values import Name
+from unequal.timesteps.groups import foreseen_groups
 from unequal.training.three_heads import PERIODS
 
 
@@ -66,9 +69,12 @@ class ComparisonParams(Scored):
     @property
     def pruning_limits(self) -> dict[str, float]:
         """Lowest limits of the plans that prune."""
-        schedule = self.schedule.tables()
+        schedule = noise_schedule(self.schedule)
         pruned = {name: plan for name, plan in self.plans.items() if plan.pruning is not None}
-        return {f"plans.{name}.groups": plan.groups.least_limit(schedule) for name, plan in pruned.items()}
+        return {
+            f"plans.{name}.groups": min(group.limit_ratio for group in foreseen_groups(plan.groups, schedule))
+            for name, plan in pruned.items()
+        }
 
     @model_validator(mode="after")
     def the_pilot_fits(self) -> Self:
@@ -153,9 +159,8 @@ class ComparisonParams(Scored):
             if plan.groups.needs_excess:
                 raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor, which no block measures")
             try:
-                shortened_plan(plan, 1.0, self.pilot.tried(name)).check(
-                    self.schedule.tables(), self.recipes["base"], self.training.batch_size
-                )
+                tried = shortened_plan(plan, 1.0, self.pilot.tried(name))
+                check_plan(tried, noise_schedule(self.schedule), self.recipes["base"], self.training.batch_size)
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
         return self

@@ -29,6 +29,7 @@ from unequal.comparison.tables import (
     speed_table,
     training_rows,
 )
+from unequal.diffusion.schedule import noise_schedule
 from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run
 from unequal.report.figures import ReferenceFigures, read_figures
@@ -118,7 +119,7 @@ class Judged:
                 [speed_table(results, speed.baseline, one) for one in speed.by], [along_trainings(results, speed.by)]
             )
         if plan.control is not None and not (plan.arms.continued or plan.arms.heads):
-            schedule = settings.schedule.tables()
+            schedule = noise_schedule(settings.schedule)
             ranking = Ranking(self.families, results, settings.recipes, schedule, trainings)
             extras += Extras([ranking.table()], [ranking.drawing()])
         if plan.repeated.control in plan.arms.continued and (groups := compare_groups(results, trainings)):

@@ -17,11 +17,13 @@ from unequal.runtime.workspace import Workspace, nested
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Recipe, at_batch
+from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.settings.values import Name
+from unequal.timesteps.building import build_sampler
+from unequal.training.batch_size import average_at_batch, optimizer_at_batch
 from unequal.training.initialisation import Start
 from unequal.training.mixed_prediction import with_three_heads
 from unequal.training.results import curve, trained_record, write_models
@@ -90,7 +92,7 @@ class Block:
                 raise UserError(f"variant '{name}' has three heads; list it under comparison.arms.heads")
             job = with_three_heads(job, settings.network, settings.schedule, self.profile, place.device)
         start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), self.number)
-        return train(place, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+        return train(place, job, start, build_sampler(job.recipe.sampler, start.spec.noise_schedule()))
 
 
 def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
@@ -107,10 +109,10 @@ def with_batches(job: TrainingJob, batch_size: int) -> TrainingJob:
         "log_every": log_every,
         "checkpoint_every": log_every * max(1, training.checkpoint_every // training.log_every),
     }
-    sizes = {"batch_size": batch_size, "gradient_accumulation": 1, "average": training.average.at_batch(ratio)}
-    changes: dict[str, Any] = {"optimizer": at_batch(recipe.optimizer, ratio)}
+    sizes = {"batch_size": batch_size, "gradient_accumulation": 1, "average": average_at_batch(training.average, ratio)}
+    changes: dict[str, Any] = {"optimizer": optimizer_at_batch(recipe.optimizer, ratio)}
     if recipe.average is not None:
-        changes["average"] = recipe.average.at_batch(ratio)
+        changes["average"] = average_at_batch(recipe.average, ratio)
     return replace(
         job, recipe=recipe.model_copy(update=changes), training=training.model_copy(update=sizes | intervals)
     )

@@ -1,5 +1,6 @@
 """Check whether data have the images and labels that the settings ask for, as far as that is known beforehand."""
 
+from unequal.data.prepared import check_classes
 from unequal.data.sources import labels_in, load
 from unequal.data.split import training_images
 from unequal.errors import UserError, UserErrors
@@ -43,7 +44,7 @@ def check_labels(params: Core) -> None:
     classes, note = labels_in(params.data)
     why = f" ({note})" if note and classes is None else ""
     try:
-        params.network.condition.check_labels(classes)
+        check_classes(params.network.condition, classes)
     except UserError as error:
         raise UserError(f"{error}{why}") from None
     if not isinstance(params, Scored) or params.extractor.kind != "classifier":

@@ -50,6 +50,15 @@ def chosen(labels: Tensor | None, index: Tensor, device: torch.device) -> Tensor
     return None if labels is None else labels[index.to(labels.device)].to(device)
 
 
+def check_classes(condition: object, known: int | None) -> None:
+    """Raise UserError where data of so many classes, None for unlabelled ones, are not those of a condition's keys."""
+    classes = getattr(condition, "classes", None)
+    if classes is not None and known != classes:
+        has = "without labels" if known is None else f"of {known} classes"
+        allowed = "none" if known is None else f"{known}, or kind none"
+        raise UserError(f"network.condition.classes: {classes}; the data are {has}, allowed: {allowed}")
+
+
 class Split(Strict):
     """First index and index after the last, of either part."""
 

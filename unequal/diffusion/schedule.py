@@ -1,9 +1,9 @@
 """Noise schedules: how much signal and noise x_t = α_t·x0 + σ_t·ε holds at each timestep."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -203,6 +203,11 @@ SCHEDULES: dict[str, Callable[[int], NoiseSchedule]] = {
     "scaled_linear": NoiseSchedule.scaled_linear,
     "flow": Flow,
 }
+
+
+def noise_schedule(settings: Iterable[tuple[str, Any]]) -> NoiseSchedule:
+    """The schedule of keys and values of settings. Raises UserError where there are too few timesteps for it."""
+    return NoiseSchedule.named(**dict(settings))
 
 
 def shifted(table: Tensor, first: float) -> Tensor:

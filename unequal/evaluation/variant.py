@@ -112,7 +112,7 @@ class Scoring:
         sampled = guided(experts, settings.guidance)
         # A model of super-resolution enlarges held-out images, which it cannot have memorized.
         originals = tensor_of(self.data.holdout)
-        labels = self.data.labels_of("holdout") if experts.record.spec.condition.takes_labels_of_images else None
+        labels = self.data.labels_of("holdout") if experts.record.spec.conditioning.takes_labels_of_images else None
 
         def make(ids: range) -> np.ndarray:
             return sampled.images(

@@ -12,9 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.runtime.files import read_facts, write_facts
-from unequal.settings.groups import ByGain
+from unequal.settings.groups import ByGain, Plan
+from unequal.settings.recipe import Recipe
+from unequal.timesteps.building import sampler_inside
+from unequal.timesteps.groups import TimestepGroup, foreseen_groups
 
 
 class Point(NamedTuple):
@@ -101,3 +105,45 @@ def by_gain(
     for more in rounds:
         give(max(range(groups), key=lambda group: trace.gain(group, given[group])), more)
     return given
+
+
+def shares(plan: Plan, groups: Sequence[TimestepGroup]) -> list[float]:
+    """The share of a plan's images that each group has before any is given out by gain."""
+    if plan.allocation.kind == "timesteps":
+        lengths = [group.range.length for group in groups]
+        return [length / sum(lengths) for length in lengths]
+    first = plan.allocation.first if isinstance(plan.allocation, ByGain) else 1.0
+    return [first / len(groups)] * len(groups)
+
+
+def measured_to_choose(plan: Plan, groups: int) -> int:
+    """Held-out images that go forwards for budgets that are settled by them."""
+    if not isinstance(plan.allocation, ByGain):
+        return 0
+    # Every group before its training and after its first share, and one in each round.
+    return (plan.holdout_images or 0) * (2 * groups + plan.allocation.rounds)
+
+
+def check_plan(plan: Plan, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
+    """Raise UserError where a plan cannot be carried out, except where only measured losses can show it.
+
+    Args:
+        plan: the settings.
+        schedule: whose timesteps are grouped.
+        base: by which the base is trained.
+        batch_size: of all trainings.
+    """
+    recipe = plan.recipe
+    if recipe.prediction != base.prediction or recipe.prediction == "mixed":
+        raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
+    if plan.from_images is not None and plan.from_images not in base.snapshots:
+        raise UserError(f"from_images: {plan.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
+    groups = foreseen_groups(plan.groups, schedule)
+    # Were a measured image as dear as one that is trained on.
+    left = recipe.images - measured_to_choose(plan, len(groups))
+    least = int(min(shares(plan, groups)) * left)
+    for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
+        if least < needed:
+            raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
+    for group in [] if plan.groups.needs_excess else groups:
+        sampler_inside(recipe.sampler, group.range, schedule)

@@ -76,7 +76,7 @@ class Target:
         # Of several heads, the best one of each image learns, as in paper 1.
         whole = Partition.of_lengths([spec.timesteps])
         best = BestHead(schedule, whole, budget=1, compare="common")
-        return conditioned(best, spec.condition)
+        return conditioned(best, spec.conditioning)
 
 
 @contextmanager

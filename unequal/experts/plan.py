@@ -17,7 +17,7 @@ from torch import nn
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.experts.allocation import Point, Trace, by_gain, shared_out
+from unequal.experts.allocation import Point, Trace, by_gain, measured_to_choose, shared_out, shares
 from unequal.experts.bank import Bank
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.experts.llm import RequestLog
@@ -30,7 +30,7 @@ from unequal.runtime.files import appearing, content_hash, read_facts, remove, w
 from unequal.runtime.workspace import Workspace, nested
 from unequal.settings.groups import ByGain, Plan
 from unequal.settings.training import Training
-from unequal.timesteps.groups import TimestepGroup
+from unequal.timesteps.groups import TimestepGroup, planned_groups
 from unequal.timesteps.partition import timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
@@ -97,7 +97,7 @@ def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list
 
 def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
     """The groups of a plan, with their limits."""
-    found = asked.plan.groups.made(base.spec.noise_schedule(), asked.excess)
+    found = planned_groups(asked.plan.groups, base.spec.noise_schedule(), asked.excess)
     return [NumberedGroup.of(number, one) for number, one in enumerate(found)]
 
 
@@ -107,9 +107,9 @@ def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
     A forward pass alone costs a third of an image in training, see `FORWARDS_PER_STEP`.
     """
     plan, chosen = asked.plan, asked.plan.allocation
-    images = plan.recipe.images - math.ceil(plan.measured_to_choose(len(parts)) / FORWARDS_PER_STEP)
+    images = plan.recipe.images - math.ceil(measured_to_choose(plan, len(parts)) / FORWARDS_PER_STEP)
     if not isinstance(chosen, ByGain):
-        return shared_out(images, plan.shares([TimestepGroup(part.group.range, 1.0) for part in parts]))
+        return shared_out(images, shares(plan, [TimestepGroup(part.group.range, 1.0) for part in parts]))
     falling = 0.0 if plan.recipe.optimizer.decay == "constant" else plan.recipe.optimizer.decay_share
     before = by_gain(
         chosen,

@@ -91,19 +91,19 @@ class Denoiser:
         return accelerated
 
     def conditioned(self, condition: Tensor | None) -> Self:
-        """Denoiser bound to the condition of a batch, as `unequal.settings.condition` makes it.
+        """Denoiser bound to the condition of a batch, as `unequal.models.conditions` makes it.
 
         Raises:
             UserError: a condition for a model that takes none, or none for one that needs it.
         """
-        self.spec.condition.check(condition)
+        self.spec.conditioning.check(condition)
         conditioned = copy.copy(self)
         conditioned.condition = condition
         return conditioned
 
     def conditioned_on(self, x0: Tensor, labels: Tensor | None = None) -> Self:
         """Denoiser bound to what it may know of images [B, C, H, W] and their labels [B]."""
-        return self.conditioned(self.spec.condition.of(x0, labels))
+        return self.conditioned(self.spec.conditioning.of(x0, labels))
 
     def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Prediction of the network, [B, C, H, W] for each of its heads."""
@@ -112,8 +112,8 @@ class Denoiser:
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Prediction of the network, followed by its output for the variance if it has learned one."""
-        self.spec.condition.check(self.condition)
-        network = self.spec.condition.bind(self.net, self.condition)
+        self.spec.conditioning.check(self.condition)
+        network = self.spec.conditioning.bind(self.net, self.condition)
         if (center := self.center) is not None:
             x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
         with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"), self.way(len(x_t)):
@@ -144,7 +144,7 @@ class Denoiser:
     @property
     def center(self) -> Tensor | None:
         """Images whose difference from x0 the network works on; None where it works on x0 itself."""
-        return self.spec.condition.center(self.condition)
+        return self.spec.conditioning.center(self.condition)
 
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:

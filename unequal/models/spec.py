@@ -6,8 +6,9 @@ from pydantic import PositiveInt
 
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, ON_ANY_SCHEDULE, ModelPrediction
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule, noise_schedule
 from unequal.errors import UserError
+from unequal.models.conditions import Condition, condition_of
 from unequal.settings.condition import AnyCondition
 from unequal.settings.network import Network, Variance
 from unequal.settings.schedule import Schedule
@@ -61,7 +62,7 @@ class ModelSpec(Strict):
 
     def noise_schedule(self) -> NoiseSchedule:
         """The schedule as tables. Raises UserError where prediction or variance have no meaning on it."""
-        schedule = self.schedule.tables()
+        schedule = noise_schedule(self.schedule)
         if schedule.preserves_variance:
             return schedule
         if self.prediction not in ON_ANY_SCHEDULE:
@@ -81,18 +82,23 @@ class ModelSpec(Strict):
             raise UserError(f"'{model}' works on images of shape {ours}, not {theirs} as in {data.path}; make it again")
 
     @property
+    def conditioning(self) -> Condition:
+        """The condition as batches and networks use it."""
+        return condition_of(self.condition)
+
+    @property
     def timesteps(self) -> int:
         return self.schedule.timesteps
 
     @property
     def heads(self) -> tuple[str, ...]:
         """Prediction of each head of the network."""
-        three = HEADS if self.schedule.preserves_variance else HEADS_OF_FLOW
+        three = HEADS_OF_FLOW if self.schedule.name == "flow" else HEADS
         return three if self.prediction == "mixed" else (self.prediction,)
 
     @property
     def input_channels(self) -> int:
-        return self.condition.input_channels(self.space.channels)
+        return self.conditioning.input_channels(self.space.channels)
 
     @property
     def output_channels(self) -> int:

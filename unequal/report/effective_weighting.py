@@ -19,9 +19,10 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import SOFT
 from unequal.runtime.files import read_json
 from unequal.settings.recipe import Recipe
+from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet
-from unequal.timesteps.weights import epsilon_error_factor
+from unequal.timesteps.weights import epsilon_error_factor, weight_table
 from unequal.training.timestep_files import read_sampler
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
@@ -80,11 +81,11 @@ def effective_weighting(
         UserError: the sampler draws inside a range that is not given, or its file is missing.
     """
     if inside is not None:
-        sampler = recipe.sampler.inside(inside, schedule)
+        sampler = sampler_inside(recipe.sampler, inside, schedule)
     elif recipe.sampler.needs:
         sampler = read_sampler(samplers / f"{name}.json", schedule)
     else:
-        sampler = recipe.sampler.build(schedule)
+        sampler = build_sampler(recipe.sampler, schedule)
     density = learned.get("density", sampler.probabilities)
     importance = learned.get("importance", sampler.importance(sampler.horizon))
     # A learned density is known in advance only if weights compensate it.
@@ -93,7 +94,7 @@ def effective_weighting(
     if not drawn or not weighted or recipe.mixing is not None:
         return EffectiveWeighting(name, density, None)
     to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
-    weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
+    weight = weight_table(recipe.loss_weight, recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
     counted = np.where(density > 0, weight.numpy() * importance * learned.get("factors", 1.0), 0)
     return EffectiveWeighting(name, density, counted / (density @ counted))
 

@@ -271,7 +271,7 @@ class Ensemble:
 
         images = in_turn(originals)
         known = None if images is None else to_model_range(images)
-        found = self.record.spec.condition.of_samples(ids, seed, known, in_turn(labels))
+        found = self.record.spec.conditioning.of_samples(ids, seed, known, in_turn(labels))
         return None if found is None else found.to(self.device)
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:

@@ -12,7 +12,6 @@ from torch import Tensor
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.settings.condition import DroppedLabels
 from unequal.settings.evaluation import Guidance
 
 #: Passes of a guided prediction: with the label and without.
@@ -28,15 +27,15 @@ class GuidedDenoiser(Denoiser):
 
     def __init__(self, denoiser: Denoiser, guidance: Guidance) -> None:
         super().__init__(denoiser.net, denoiser.spec, denoiser.head_weights, denoiser.device)
-        condition = denoiser.spec.condition
-        if not isinstance(condition, DroppedLabels):
+        condition = denoiser.spec.conditioning
+        if condition.null is None:
             raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
         self.guidance, self.null, self.precision = guidance, condition.null, denoiser.precision
         self.compiled_sizes = denoiser.compiled_sizes
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Guided prediction of the network, followed by its output for the variance of a labelled image."""
-        self.spec.condition.check(self.condition)
+        self.spec.conditioning.check(self.condition)
         assert self.condition is not None
         both = self.conditioned(torch.cat([self.condition, torch.full_like(self.condition, self.null)]))
         asked = torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import model_validator
 
+from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
 from unequal.settings.data import Data
 from unequal.settings.network import AnyNetwork
@@ -60,7 +61,7 @@ def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
 def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
     """Raise ValueError where a recipe's sampler, prediction or start does not fit its role."""
     recipe = recipes[name]
-    if role.ranged == recipe.sampler.for_all:
+    if role.ranged != (recipe.sampler.density == "slot"):
         allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
         raise ValueError(f"recipes.{name}.sampler.density: '{recipe.sampler.density}'; allowed: {allowed}")
     if recipe.pruned_images is not None and not role.pruned:
@@ -202,9 +203,9 @@ class Core(Strict):
         """Recipes that a schedule rules out are refused before all stages, as far as that is known."""
         for place, recipe in self.placed_recipes.items():
             try:
-                recipe.check_schedule(self.schedule.tables())
+                recipe.check_schedule(noise_schedule(self.schedule))
             except UserError as error:
-                raise ValueError(f"{place}: {error}") from None
+                raise ValueError(f"{place}.{error}") from None
         return self
 
     @model_validator(mode="after")

@@ -1,27 +1,14 @@
 """`groups` and `plans`: timesteps in groups, with an expert for each, trained and pruned."""
 
-from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
-import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.settings.pruning import Pruning
-from unequal.settings.recipe import RangeRecipe, Recipe
+from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
 from unequal.settings.values import DrawCount
-from unequal.timesteps.boundary import Boundary
-from unequal.timesteps.groups import (
-    BY_EXCESS,
-    Grouping,
-    TimestepGroup,
-    interleaved_groups,
-    limited,
-    timestep_groups,
-)
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.groups import BY_EXCESS, Grouping
 
 
 class PlannedGroups(Strict):
@@ -34,27 +21,12 @@ class PlannedGroups(Strict):
         """True where the base's excess over the optimal-denoiser loss has to be known."""
         return self.kind in BY_EXCESS
 
-    @abstractmethod
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        """The groups. Raises UserError where they cannot be made."""
-
-    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
-        """The groups; where they go by measured losses, as if those were equal everywhere."""
-        return self.made(schedule, np.ones(schedule.timesteps) if self.needs_excess else None)
-
-    def least_limit(self, schedule: NoiseSchedule) -> float:
-        """The lowest limit of all, as a share of the base's FLOPs; measured losses do not change it."""
-        return min(group.limit_ratio for group in self.foreseen(schedule))
-
 
 class OneGroup(PlannedGroups):
     """All timesteps as one group."""
 
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
 
 
 class InterleavedGroups(PlannedGroups):
@@ -64,9 +36,6 @@ class InterleavedGroups(PlannedGroups):
     count: int = Field(ge=2, description="N")
     ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
 
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        return interleaved_groups(schedule.timesteps, self.count, self.ratio)
-
 
 class TwoGroups(PlannedGroups):
     """Two groups with a boundary between them, in λ, which is the same for every schedule and shift."""
@@ -75,9 +44,6 @@ class TwoGroups(PlannedGroups):
     log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
     ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
 
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
-
 
 class SeveralGroups(PlannedGroups):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
@@ -85,9 +51,6 @@ class SeveralGroups(PlannedGroups):
     kind: Grouping
     count: PositiveInt = Field(description="N")
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
-
-    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
-        return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
 
 
 class Groups(Strict):
@@ -195,43 +158,3 @@ class Plan(Strict):
                 "null"
             )
         return self
-
-    def check(self, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
-        """Raise UserError where it cannot be carried out, except where only measured losses can show it.
-
-        Args:
-            schedule: whose timesteps are grouped.
-            base: by which the base is trained.
-            batch_size: of all trainings.
-        """
-        recipe = self.recipe
-        if recipe.prediction != base.prediction or recipe.prediction == "mixed":
-            raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
-        if self.from_images is not None and self.from_images not in base.snapshots:
-            raise UserError(f"from_images: {self.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
-        least = min(self.least_budgets(self.groups.foreseen(schedule)))
-        for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
-            if least < needed:
-                raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
-        for group in [] if self.groups.needs_excess else self.groups.foreseen(schedule):
-            recipe.sampler.inside(group.range, schedule)
-
-    def shares(self, groups: list[TimestepGroup]) -> list[float]:
-        """The share of the images that each group has before any is given out by gain."""
-        if isinstance(self.allocation, ByTimesteps):
-            lengths = [group.range.length for group in groups]
-            return [length / sum(lengths) for length in lengths]
-        first = self.allocation.first if isinstance(self.allocation, ByGain) else 1.0
-        return [first / len(groups)] * len(groups)
-
-    def least_budgets(self, groups: list[TimestepGroup]) -> list[int]:
-        """Images that each group has at least, were a measured one as dear as one that is trained on."""
-        left = self.recipe.images - self.measured_to_choose(len(groups))
-        return [int(share * left) for share in self.shares(groups)]
-
-    def measured_to_choose(self, groups: int) -> int:
-        """Held-out images that go forwards for budgets that are settled by them."""
-        if not isinstance(self.allocation, ByGain):
-            return 0
-        # Every group before its training and after its first share, and one in each round.
-        return (self.holdout_images or 0) * (2 * groups + self.allocation.rounds)

@@ -29,7 +29,11 @@ class Network(Strict):
 
     def check_size(self, image_size: int) -> None:
         """Raise ValueError where the network cannot take images of that size."""
-        self.condition.check_size(image_size)
+        factor = getattr(self.condition, "super_resolution_factor", 1)
+        if image_size % factor:
+            raise ValueError(
+                f"network.condition.super_resolution_factor: {factor} does not divide data.image_size {image_size}"
+            )
 
 
 class OpenAIFlags(Strict):

@@ -8,13 +8,15 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
-from unequal.settings.condition import DroppedLabels, Unconditional
 from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Core, Role, check_models
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
 from unequal.settings.groups import Groups
 from unequal.settings.pruning import Pruning
 from unequal.settings.values import Name
+from unequal.timesteps.building import sampler_inside
+from unequal.timesteps.groups import foreseen_groups, planned_groups
 
 
 class Sampled(Core):
@@ -64,9 +66,9 @@ class Sampled(Core):
     def guidance_has_its_labels(self) -> Self:
         """Guidance needs a model that has also learned without labels."""
         condition = self.network.condition
-        if self.sampling.guidance is not None and not isinstance(condition, DroppedLabels):
+        if self.sampling.guidance is not None and condition.kind != "dropped_labels":
             raise ValueError(
-                f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
+                f"sampling.guidance: needs a model that has learned without labels too, not kind '{condition.kind}'; "
                 "allowed: null, or network.condition.kind dropped_labels"
             )
         return self
@@ -158,7 +160,8 @@ class ExpertParams(Scored):
     @property
     def pruning_limits(self) -> dict[str, float]:
         """Limit of the group with the smallest model."""
-        return {"groups.min_ratio": self.groups.planned.least_limit(self.schedule.tables())}
+        groups = foreseen_groups(self.groups.planned, noise_schedule(self.schedule))
+        return {"groups.min_ratio": min(group.limit_ratio for group in groups)}
 
     @model_validator(mode="after")
     def variants_are_trained(self) -> Self:
@@ -174,10 +177,10 @@ class ExpertParams(Scored):
     def floor_is_known(self) -> Self:
         """The best denoiser is known in closed form where a network sees x_t alone."""
         condition = self.network.condition
-        if not isinstance(condition, Unconditional) and self.has_floor:
+        if condition.kind != "none" and self.has_floor:
             raise ValueError(
                 f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
-                f"allowed for {condition.title}: none"
+                f"allowed for network.condition.kind {condition.kind}: none"
             )
         return self
 
@@ -192,7 +195,7 @@ class ExpertParams(Scored):
     def timesteps_can_be_grouped(self) -> Self:
         """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
         try:
-            self.groups.planned.foreseen(self.schedule.tables())
+            foreseen_groups(self.groups.planned, noise_schedule(self.schedule))
         except UserError as error:
             raise ValueError(f"groups: {error}") from None
         if self.groups.needs_excess and not self.has_floor:
@@ -204,12 +207,12 @@ class ExpertParams(Scored):
     @model_validator(mode="after")
     def experts_can_be_drawn_for(self) -> Self:
         """Inside every group, where groups are known before the base has been trained."""
-        schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
+        schedule, recipe = noise_schedule(self.schedule), self.recipes.get("expert")
         if recipe is None or self.groups.needs_excess:
             return self
-        for group in self.groups.planned.made(schedule):
+        for group in planned_groups(self.groups.planned, schedule):
             try:
-                recipe.sampler.inside(group.range, schedule)
+                sampler_inside(recipe.sampler, group.range, schedule)
             except UserError as error:
                 raise ValueError(f"recipes.expert.{error}") from None
         return self

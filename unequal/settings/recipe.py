@@ -190,13 +190,3 @@ class RangeRecipe(Recipe):
     """A training inside one range of timesteps, a slot or a group, and a little beyond if asked."""
 
     sampler: Slot
-
-
-def at_batch(settings: Optimizer, ratio: float) -> Optimizer:
-    """The optimizer whose second moment has the same half-life in images, where batches are `ratio` times as large.
-
-    A coefficient β₂ forgets half in ln ½/ln β₂ steps; β₂^ratio does so in as many images. The first moment averages
-    over some 1/(1 − β₁) steps at any batch, as is common: its horizon is short against what it follows.
-    """
-    first, second = settings.betas
-    return settings.model_copy(update={"betas": (first, second**ratio)})

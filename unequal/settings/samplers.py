@@ -1,175 +1,29 @@
-"""`sampler`: each density over timesteps with its keys; `sampler_base` has the keys of all of them."""
+"""`sampler`: densities that change or are learned while a network trains, and the choice among all of them."""
 
-from abc import abstractmethod
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
-from unequal.settings.learned_samplers import Adaptive, EasyToHard, InfoNoise, LossSecondMoment
-from unequal.settings.loss_weights import keywords, one_of, settings_of
-from unequal.settings.sampler_base import AnyDraw, BaseMeasurements, Sampler, SlotRanges, Spread, SpreadOrMirrored
-from unequal.settings.values import Budget, Shift
-from unequal.timesteps.densities import (
-    DENSITIES,
-    Ends,
-    asymmetric,
-    curriculum,
-    gaussian_target,
-    masses,
-    noise_rate_target,
+from unequal.settings.densities import (
+    Asymmetric,
+    Beta,
+    Cauchy,
+    Laplace,
+    LogitNormal,
+    LogNormal,
+    Loss,
+    Mode,
+    OverSlots,
+    PlainFormula,
+    Sampler,
+    Slot,
+    Spread,
+    SpreadOrMirrored,
+    Tilted,
+    Uniform,
 )
-from unequal.timesteps.draws import equal_over
-from unequal.timesteps.partition import Partition, TimestepSet
-from unequal.timesteps.samplers import (
-    ChangingSampler,
-    TimestepSampler,
-    even_over_log_snr,
-    normalised,
-    of_length,
-    tilt,
-    uniform,
-    within,
-)
-
-
-class FixedDensity(Sampler):
-    """Probabilities that do not change."""
-
-    draw: SpreadOrMirrored = "independent"
-
-    @abstractmethod
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        """The density [T], summing to 1."""
-
-    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
-        return TimestepSampler(self.probabilities(schedule, base), self.unbiased, self.draws(schedule))
-
-
-class Uniform(FixedDensity):
-    """Every timestep equally likely."""
-
-    density: Literal["uniform"]
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        return uniform(schedule.timesteps)
-
-
-class NearNoise(FixedDensity):
-    """p ∝ ((t + ½)/T)^power."""
-
-    density: Literal["near_noise"]
-    power: PositiveFloat
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        return normalised(tilt(schedule.timesteps, self.power))
-
-
-class NearData(FixedDensity):
-    """The mirror image of `near_noise`."""
-
-    density: Literal["near_data"]
-    power: PositiveFloat
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        return normalised(tilt(schedule.timesteps, self.power)[::-1])
-
-
-class Asymmetric(FixedDensity):
-    """SpeeD's: timesteps below a boundary are more likely."""
-
-    density: Literal["asymmetric"]
-    boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
-    ratio: float = Field(gt=0, le=1e6, description="how many times as likely; SpeeD takes 5")
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        return asymmetric(schedule.timesteps, self.boundary, self.ratio)
-
-
-class Loss(FixedDensity):
-    """p ∝ L_t of the base's profile."""
-
-    density: Literal["loss"]
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return ("loss",)
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        return normalised(of_length(base["loss"], schedule.timesteps))
-
-
-class Formula(FixedDensity):
-    """A density of `unequal.timesteps.densities`, shifted if asked for."""
-
-    shift: Shift = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
-    ends: Ends = Field(
-        default="open", description="the outermost timesteps get what lies beyond them (open), or it is cut (closed)"
-    )
-
-    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
-        function = {one.__name__: one for one in DENSITIES}[self.density]
-        try:
-            return masses(partial(function, **keywords(self, function)), schedule, self.shift, self.ends)
-        except UserError as error:
-            raise UserError(f"sampler.density: '{self.density}': {error}") from None
-
-
-class OverParts(Sampler):
-    """Equal probability for each of several ranges, uniform within it."""
-
-    draw: AnyDraw = "independent"
-
-    @abstractmethod
-    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
-        """The ranges."""
-
-    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
-        parts = self.parts(schedule, base)
-        return TimestepSampler(equal_over(parts), self.unbiased, self.draws(schedule, parts))
-
-
-class OverSlots(OverParts):
-    """Equal probability for each slot of equal loss."""
-
-    density: Literal["slots"]
-    ranges: SlotRanges | None = Field(
-        default=None, description="[first, last] of each slot, from the data end to the noise end; null: the base's"
-    )
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (*super().needs, "slots") if self.ranges is None else super().needs
-
-    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
-        return (self.ranges or base["slots"]).covering(schedule.timesteps)
-
-
-class Slot(Sampler):
-    """Uniform inside one range, a slot or a group, which the stage gives; weights cannot undo probabilities of zero."""
-
-    density: Literal["slot"]
-    draw: Spread = "independent"
-    unbiased: Literal[False] = False
-    normalised: Literal[False] = False
-    for_all: ClassVar[bool] = False
-    intervals: PositiveInt | None = Field(
-        default=None,
-        description="intervals of equal log-SNR, drawn from equally often: of all timesteps, what so many experts by "
-        "SNR see together; null: every timestep is drawn equally often",
-    )
-
-    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
-        raise UserError("sampler.density: 'slot' lies inside a range, and this training is of all timesteps")
-
-    def inside(self, trained: TimestepSet, schedule: NoiseSchedule) -> TimestepSampler:
-        density = within(trained, schedule.timesteps)
-        if self.intervals is not None:
-            density = even_over_log_snr(density, schedule, self.intervals)
-        return TimestepSampler(density, draw=self.draws(schedule))
+from unequal.settings.loss_weights import BINS
+from unequal.settings.values import Budget, DrawCount
 
 
 class Curriculum(Sampler):
@@ -192,32 +46,146 @@ class Curriculum(Sampler):
         if self.ramp_images > images:
             raise ValueError(f"sampler.ramp_images: {self.ramp_images} is longer than the training of {images} images")
 
-    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
-        goal = noise_rate_target(schedule)
-        if self.target == "gaussian":
-            goal = gaussian_target(schedule.timesteps, self.mean, self.std)
-        changing = curriculum(goal, ramp_images=self.ramp_images, uniform_share=self.uniform_share)
-        return ChangingSampler(changing, self.unbiased, self.draws(schedule))
+
+class EasyToHard(Sampler):
+    """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
+
+    density: Literal["easy_to_hard"]
+    in_images: ClassVar[tuple[str, ...]] = ("patience_images",)
+    draw: Spread = "independent"
+    unbiased: Literal[False] = False
+    normalised: Literal[False] = False
+    clusters: PositiveInt
+    patience_images: Budget = Field(description="images without a lower loss of a batch that open the next cluster")
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if (opened := (self.clusters - 1) * self.patience_images) >= images:
+            raise ValueError(
+                f"sampler.patience_images: the hardest cluster would be opened after {opened} images at the earliest, "
+                f"beyond the training of {images}"
+            )
 
 
-KINDS: tuple[type[Sampler], ...] = (
-    Uniform,
-    Slot,
-    NearNoise,
-    NearData,
-    Asymmetric,
-    Loss,
-    *(settings_of(one, Formula, "density") for one in DENSITIES),
-    OverSlots,
-    Curriculum,
-    EasyToHard,
-    LossSecondMoment,
-    Adaptive,
-    InfoNoise,
-)
+class LossSecondMoment(Sampler):
+    """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
+
+    density: Literal["loss_second_moment"]
+    draw: Spread = "independent"
+    unbiased: bool = True
+    normalised: Literal[False] = False
+    history: int = Field(
+        default=10,
+        gt=0,
+        le=1000,
+        description="losses stored of each timestep; uniform until all are there: some 23 images a timestep for 10",
+    )
+    uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
+    warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("losses",) if self.warm_start else ()
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if self.warm_start and not plain_epsilon:
+            raise ValueError(
+                "sampler.warm_start: the profile has losses of ε without weights; allowed for prediction epsilon with "
+                "loss_weight none"
+            )
+
+    def check_profile(self, draws: int, learned_variance: bool) -> None:
+        if self.warm_start and learned_variance:
+            raise ValueError(
+                "sampler.warm_start: the profile has losses of ε alone; allowed with network.variance: fixed, since "
+                "the bound of a learned one is learned from too"
+            )
+        if self.warm_start and draws < self.history:
+            raise ValueError(
+                f"sampler.warm_start: the profile has {draws} losses of a timestep, the history takes {self.history}; "
+                "raise profile.images"
+            )
+
+
+class Adaptive(Sampler):
+    """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
+
+    density: Literal["adaptive"]
+    draw: Spread = "low_discrepancy"
+    unbiased: Literal[True] = True
+    normalised: Literal[False] = False
+    bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
+    refresh_images: Budget = Field(description="images trained on between two measurements")
+    images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
+    memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
+    uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("slots",) if self.bins is None else ()
+
+
+class InfoNoise(Sampler):
+    """InfoNoise (2602.18647): p·w by how much a timestep says about an image, from the losses of the training."""
+
+    density: Literal["info_noise"]
+    in_images: ClassVar[tuple[str, ...]] = ("warmup_images",)
+    draw: Spread = "independent"
+    unbiased: Literal[False] = False
+    normalised: Literal[False] = False
+    warmup_images: Budget = Field(description="images trained on with uniform timesteps at first")
+    bins: DrawCount = Field(
+        default=BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged"
+    )
+    half_life_images: Budget = Field(
+        default=2000, description="further images at timesteps of its range, after which a loss counts half"
+    )
+    onset: PositiveFloat | None = Field(
+        default=None,
+        description="c, the σ/α below which less is drawn: 0.15 on CIFAR-10, 0.2 on discrete data; null: the largest "
+        "one where the x0-error over (σ/α)³ is 0.002 of its highest",
+    )
+    uniform_share: float = Field(
+        default=0.01, ge=0, lt=1, description="of uniform timesteps in the mix, which are weighted back"
+    )
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if self.warmup_images >= images:
+            raise ValueError(f"sampler.warmup_images: {self.warmup_images} leave nothing of the {images} images")
+
+    def check_profile(self, draws: int, learned_variance: bool) -> None:
+        if learned_variance:
+            raise ValueError(
+                f"sampler.density: '{self.density}' learns from squared errors alone; allowed with network.variance: "
+                "fixed"
+            )
+
+    def check_weight(self, fixed: bool) -> None:
+        if not fixed:
+            raise ValueError(
+                f"sampler.density: '{self.density}' divides the loss by its weight, which is learned here, or of three "
+                "heads; allowed: one head, and a weight by a formula or none"
+            )
+
 
 #: How the timesteps of a batch are drawn: each density with its own keys.
-if TYPE_CHECKING:
-    AnySampler = Sampler
-else:
-    AnySampler = one_of(KINDS, "density")
+AnySampler = Annotated[
+    Uniform
+    | Slot
+    | Tilted
+    | Asymmetric
+    | Loss
+    | PlainFormula
+    | LogitNormal
+    | Mode
+    | Beta
+    | LogNormal
+    | Laplace
+    | Cauchy
+    | OverSlots
+    | Curriculum
+    | EasyToHard
+    | LossSecondMoment
+    | Adaptive
+    | InfoNoise,
+    Field(discriminator="density"),
+]

@@ -1,13 +1,11 @@
 """`schedule`: how much noise each timestep has, by betas or along a flow."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from unequal.diffusion.predictions import ON_ANY_SCHEDULE
-from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.settings.strict import Strict
 from unequal.settings.values import Shift
 
@@ -17,12 +15,6 @@ class ScheduleSettings(Strict):
 
     name: str
     timesteps: int = Field(gt=20, le=100_000, description="T; timesteps count 0 … T−1")
-    #: Whether α² + σ² = 1.
-    preserves_variance: ClassVar[bool] = True
-
-    @abstractmethod
-    def tables(self) -> NoiseSchedule:
-        """The schedule itself. Raises UserError where there are too few timesteps for it."""
 
     def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
         """Raise ValueError where a recipe, by its key, predicts what has no meaning here, or a variance is learned."""
@@ -32,9 +24,6 @@ class BetaSchedule(ScheduleSettings):
     """Betas over T timesteps."""
 
     name: Literal["linear", "cosine", "scaled_linear"] = Field(description="DDPM, IDDPM, latent diffusion")
-
-    def tables(self) -> NoiseSchedule:
-        return NoiseSchedule.named(self.name, self.timesteps)
 
     def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
         for place, prediction in predictions.items():
@@ -49,13 +38,9 @@ class FlowSchedule(ScheduleSettings):
     """Rectified flow, x_t = (1 − s)·x0 + s·ε with s = (t + ½)/T before it is shifted."""
 
     name: Literal["flow"]
-    preserves_variance: ClassVar[bool] = False
     shift: Shift = Field(
         default=1.0, description="k: s becomes k·s/(1 + (k − 1)·s), and the SNR is divided by k²; 1: none"
     )
-
-    def tables(self) -> NoiseSchedule:
-        return Flow(self.timesteps, self.shift)
 
     def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
         for place, prediction in predictions.items():

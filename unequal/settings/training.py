@@ -23,10 +23,6 @@ class ExponentialAverage(Strict):
         ge=0, lt=1, description="share of the average that a step keeps, after warm-up; 0: last weights"
     )
 
-    def at_batch(self, ratio: float) -> Self:
-        """The average with the same horizon in images, where batches are `ratio` times as large."""
-        return self.model_copy(update={"decay": self.decay**ratio})
-
 
 class PowerAverage(Strict):
     """A fixed share of a training of any length: EDM2's power-function average (2312.02696)."""
@@ -42,10 +38,6 @@ class PowerAverage(Strict):
         description="points of the training at which averages of two widths are saved, from which "
         "`unequal average` makes any other; null: none",
     )
-
-    def at_batch(self, ratio: float) -> Self:
-        """Return itself: a share of the training is the same share at any batch."""
-        return self
 
 
 Average = Annotated[ExponentialAverage | PowerAverage, Field(discriminator="kind")]

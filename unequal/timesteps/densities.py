@@ -13,7 +13,7 @@ is random, and nothing is remembered.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,23 +21,8 @@ import torch
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 
-
-class Above(NamedTuple):
-    """Numbers above a bound, as an annotation of them."""
-
-    bound: float
-
-
-class Between(NamedTuple):
-    """Numbers from a lowest to a highest, both of them allowed, as an annotation of them."""
-
-    lowest: float
-    highest: float
-
-
-Positive = Annotated[float, Above(0)]
-
-
+#: Largest scale of `mode`: beyond, times would not fall with u.
+MOST_MODE = 2 / (math.pi - 2)
 #: Where the outermost cells end: at the ends of all times, or at the outermost timesteps.
 Ends = Literal["open", "closed"]
 #: A density with less than this between the outermost timesteps is none on their grid.
@@ -127,12 +112,12 @@ def uniform_log_snr(edges: Edges) -> np.ndarray:
     return edges.log_snr.clip(low, high)
 
 
-def logit_normal(edges: Edges, *, mean: float = 0.0, std: Positive = 1.0) -> np.ndarray:
+def logit_normal(edges: Edges, *, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
     """ln(s/(1 − s)) is normal (2403.03206, eq. 19); a higher mean lies nearer the noise."""
     return normal_cdf((logit(edges.time) - mean) / std)
 
 
-def mode(edges: Edges, *, scale: Annotated[float, Between(-1, 2 / (math.pi - 2))] = 1.29) -> np.ndarray:
+def mode(edges: Edges, *, scale: float = 1.29) -> np.ndarray:
     """s = 1 − u − c(cos²(πu/2) − 1 + u) for uniform u (2403.03206, eq. 20): above c = 0, more in the middle."""
     low, high = np.zeros_like(edges.time), np.ones_like(edges.time)
     for _ in range(HALVINGS):  # s falls with u
@@ -147,12 +132,12 @@ def cosmap(edges: Edges) -> np.ndarray:
     return 0.5 + 2 / np.pi * np.arctan(2 * edges.time - 1)
 
 
-def beta(edges: Edges, *, a: Positive, b: Positive) -> np.ndarray:
+def beta(edges: Edges, *, a: float, b: float) -> np.ndarray:
     """s ~ Beta(a, b); 0.6 and 0.6 favour both ends (2407.12173)."""
     return beta_cdf(edges.time, a, b)
 
 
-def log_normal(edges: Edges, *, mean: float = -1.2, std: Positive = 1.2) -> np.ndarray:
+def log_normal(edges: Edges, *, mean: float = -1.2, std: float = 1.2) -> np.ndarray:
     """ln(σ/α) is normal: EDM's (2206.00364). EDM2 (2312.02696) takes −0.4 and 1.0, or −0.8 and 1.6.
 
     All of them are for data of standard deviation ½; the same noise with data of 1 has a mean larger by ln 2.
@@ -160,29 +145,29 @@ def log_normal(edges: Edges, *, mean: float = -1.2, std: Positive = 1.2) -> np.n
     return normal_cdf((edges.log_sigma - mean) / std)
 
 
-def laplace(edges: Edges, *, mean: float = 0.0, scale: Positive = 0.5) -> np.ndarray:
+def laplace(edges: Edges, *, mean: float = 0.0, scale: float = 0.5) -> np.ndarray:
     """λ has a Laplace distribution (2407.03297)."""
     distance = (edges.log_snr - mean) / scale
     return np.where(distance < 0, np.exp(-np.abs(distance)) / 2, 1 - np.exp(-np.abs(distance)) / 2)
 
 
-def cauchy(edges: Edges, *, mean: float = 0.0, scale: Positive = 1.0) -> np.ndarray:
+def cauchy(edges: Edges, *, mean: float = 0.0, scale: float = 1.0) -> np.ndarray:
     """λ has a Cauchy distribution (2407.03297)."""
     return np.arctan((edges.log_snr - mean) / scale) / np.pi
 
 
 #: All that are given by F, by the names under which a recipe's sampler chooses them.
-DENSITIES: tuple[Callable[..., np.ndarray], ...] = (
-    uniform_time,
-    uniform_log_snr,
-    logit_normal,
-    mode,
-    cosmap,
-    beta,
-    log_normal,
-    laplace,
-    cauchy,
-)
+DENSITIES: dict[str, Callable[..., np.ndarray]] = {
+    "uniform_time": uniform_time,
+    "uniform_log_snr": uniform_log_snr,
+    "logit_normal": logit_normal,
+    "mode": mode,
+    "cosmap": cosmap,
+    "beta": beta,
+    "log_normal": log_normal,
+    "laplace": laplace,
+    "cauchy": cauchy,
+}
 
 
 #: Rise of σ over the whole range of t/T, below which SpeeD calls a timestep slow: its 1e-4 a step of 1000.

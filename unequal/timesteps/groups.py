@@ -1,7 +1,7 @@
 """Groups of timesteps: a range of a partition each, with a limit of FLOPs for the model that works there."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +9,17 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, clusters_by, equal_log_snr, equal_sums
+from unequal.timesteps.boundary import Boundary
+from unequal.timesteps.partition import (
+    ClusterMetric,
+    Interleaved,
+    Partition,
+    TimestepRange,
+    TimestepSet,
+    clusters_by,
+    equal_log_snr,
+    equal_sums,
+)
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, by the measured excess loss (ours), and ANT's.
 Grouping = Literal[
@@ -59,18 +69,7 @@ def timestep_groups(
         UserError: N or k out of range, an excess that cannot be split, or a group without a timestep.
     """
     check_groups(schedule, groups, min_ratio)
-    limits = flops_limits(groups, min_ratio)
-    if kind in ("uniform_increasing", "uniform_decreasing"):
-        even = equal_sums(np.ones(schedule.timesteps), groups, "groups")
-        return limited(even, limits if kind == "uniform_increasing" else limits[::-1])
-    if kind in BY_EXCESS:
-        return excess_groups(excess, limits)
-    if kind == "timestep_clusters" or kind == "log_snr_clusters":
-        found = clusters_by("timestep" if kind == "timestep_clusters" else "log_snr", schedule, groups)
-        return alike_limited(limited(found, limits))
-    # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
-    rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)
-    return rising if kind == "snr" else alike_limited(rising)
+    return GROUPINGS[kind](schedule, flops_limits(groups, min_ratio), excess)
 
 
 def interleaved_groups(timesteps: int, groups: int, limit_ratio: float) -> list[TimestepGroup]:
@@ -128,6 +127,21 @@ def excess_groups(excess: Tensor | np.ndarray | None, limits: list[float]) -> li
     return limited(partition, [limits[rank] for rank in ranks.tolist()])
 
 
+def rising(schedule: NoiseSchedule, limits: list[float]) -> list[TimestepGroup]:
+    """Equal intervals of SNR: FLOPs are linear in −SNR in dB, so that equal steps of the limit are such (eq. 5)."""
+    return limited(equal_log_snr(schedule, len(limits), "groups"), limits)
+
+
+def even(schedule: NoiseSchedule, limits: list[float]) -> list[TimestepGroup]:
+    """Groups of equal size."""
+    return limited(equal_sums(np.ones(schedule.timesteps), len(limits), "groups"), limits)
+
+
+def clustered(metric: ClusterMetric, schedule: NoiseSchedule, limits: list[float]) -> list[TimestepGroup]:
+    """Clusters of the least spread."""
+    return alike_limited(limited(clusters_by(metric, schedule, len(limits)), limits))
+
+
 def limited(partition: Partition, limits: Sequence[float]) -> list[TimestepGroup]:
     """The ranges of a partition, each with its limit."""
     return [TimestepGroup(*one) for one in zip(partition, limits, strict=True)]
@@ -141,3 +155,55 @@ def alike_limited(groups: Sequence[TimestepGroup]) -> list[TimestepGroup]:
 def mean_limit(groups: Sequence[TimestepGroup]) -> float:
     """The mean limit over all timesteps: what a step of sampling may cost on average."""
     return sum(one.range.length * one.limit_ratio for one in groups) / sum(one.range.length for one in groups)
+
+
+#: How timesteps are grouped: name → groups on a schedule, by rising limits and the excess loss [T].
+GROUPINGS: dict[str, Callable[[NoiseSchedule, list[float], Any], list[TimestepGroup]]] = {
+    "snr": lambda schedule, limits, excess: rising(schedule, limits),
+    "constant": lambda schedule, limits, excess: alike_limited(rising(schedule, limits)),
+    "uniform_increasing": lambda schedule, limits, excess: even(schedule, limits),
+    "uniform_decreasing": lambda schedule, limits, excess: even(schedule, limits[::-1]),
+    "excess_loss": lambda schedule, limits, excess: excess_groups(excess, limits),
+    "timestep_clusters": lambda schedule, limits, excess: clustered("timestep", schedule, limits),
+    "log_snr_clusters": lambda schedule, limits, excess: clustered("log_snr", schedule, limits),
+}
+
+
+def whole(schedule: NoiseSchedule, ratio: float) -> list[TimestepGroup]:
+    """All timesteps as one group."""
+    return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), ratio)]
+
+
+def split_at(schedule: NoiseSchedule, log_snr: float, ratio: float) -> list[TimestepGroup]:
+    """Two groups with a boundary between them."""
+    return limited(Boundary(log_snr).ranges(schedule), [ratio, ratio])
+
+
+#: Groups of other keys than a number and the smallest limit: name → groups on a schedule.
+OTHER_GROUPINGS: dict[str, Callable[..., list[TimestepGroup]]] = {
+    "whole": whole,
+    "interleaved": lambda schedule, count, ratio: interleaved_groups(schedule.timesteps, count, ratio),
+    "boundary": split_at,
+}
+
+
+def planned_groups(
+    settings: Iterable[tuple[str, Any]], schedule: NoiseSchedule, excess: np.ndarray | None = None
+) -> list[TimestepGroup]:
+    """The groups of keys and values of a plan's settings. Raises UserError where they cannot be made.
+
+    Args:
+        settings: `kind`, and its keys.
+        schedule: whose timesteps are grouped.
+        excess: as `timestep_groups` takes it.
+    """
+    keys = dict(settings)
+    kind = keys.pop("kind")
+    if kind in OTHER_GROUPINGS:
+        return OTHER_GROUPINGS[kind](schedule, **keys)
+    return timestep_groups(kind, schedule, keys["count"], keys["min_ratio"], excess)
+
+
+def foreseen_groups(settings: Iterable[tuple[str, Any]], schedule: NoiseSchedule) -> list[TimestepGroup]:
+    """The groups of a plan; where they go by measured losses, as if those were equal everywhere."""
+    return planned_groups(settings, schedule, np.ones(schedule.timesteps))

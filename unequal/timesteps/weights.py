@@ -8,8 +8,8 @@ A recipe chooses a weight by its function's name; the function's keywords are ke
 """
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor, ones_like
 
 from unequal.diffusion.predictions import unknown
 from unequal.errors import UserError
-from unequal.timesteps.densities import Positive
 
 #: Spaces of a squared error.
 Space = Literal["x0", "epsilon", "v", "velocity"]
@@ -26,17 +25,17 @@ Space = Literal["x0", "epsilon", "v", "velocity"]
 CHANGING_PART, KAPPA = 0.7, 0.6
 
 
-def min_snr(snr: Tensor, *, gamma: Positive) -> Tensor:
+def min_snr(snr: Tensor, *, gamma: float) -> Tensor:
     """Min-SNR (2303.09556): min(SNR, γ), which is min(SNR, γ)/SNR for ε; the paper takes γ = 5."""
     return snr.clamp(max=gamma)
 
 
-def p2(snr: Tensor, *, gamma: Positive) -> Tensor:
+def p2(snr: Tensor, *, gamma: float) -> Tensor:
     """P2 (2204.00227): SNR/(1 + SNR)^γ, which is 1/(1 + SNR)^γ for ε; the paper takes γ = 1."""
     return snr / (1 + snr) ** gamma
 
 
-def edm(snr: Tensor, *, sigma_data: Positive = 0.5) -> Tensor:
+def edm(snr: Tensor, *, sigma_data: float = 0.5) -> Tensor:
     """EDM's (2206.00364): SNR + 1/σ_d², σ_d the standard deviation of the data."""
     return snr + 1 / sigma_data**2
 
@@ -46,7 +45,7 @@ def debiased(snr: Tensor) -> Tensor:
     return snr.sqrt()
 
 
-def soft_min_snr(snr: Tensor, *, gamma: Positive = 4.0) -> Tensor:
+def soft_min_snr(snr: Tensor, *, gamma: float = 4.0) -> Tensor:
     """Soft-min-SNR of k-diffusion: SNR·γ/(SNR + γ), where Min-SNR has a corner; its γ is 1/σ_d² = 4."""
     return snr * gamma / (snr + gamma)
 
@@ -82,9 +81,28 @@ def change_aware(snr: Tensor) -> Tensor:
 
 #: All of them, by the names under which a recipe chooses them.
 WEIGHTS: dict[str, Callable[..., Tensor]] = {
-    function.__name__: function
-    for function in (min_snr, p2, edm, debiased, soft_min_snr, cosmap, constant, change_aware)
+    "min_snr": min_snr,
+    "p2": p2,
+    "edm": edm,
+    "debiased": debiased,
+    "soft_min_snr": soft_min_snr,
+    "cosmap": cosmap,
+    "constant": constant,
+    "change_aware": change_aware,
 }
+
+
+def weight_table(settings: Iterable[tuple[str, Any]], prediction: str, snr: Tensor) -> Tensor:
+    """Factor of a squared error of the prediction at each timestep, as far as it is fixed, [T]; 1 where it is learned.
+
+    Args:
+        settings: keys and values of a loss weight.
+        prediction: of the network, or of one of its heads.
+        snr: [T], linear.
+    """
+    keys = dict(settings)
+    kind = keys.pop("kind")
+    return loss_weights(kind, prediction, snr, **keys) if kind in WEIGHTS else ones_like(snr)
 
 
 def loss_weights(kind: str, prediction: str, snr: Tensor, **keywords: float | str) -> Tensor:

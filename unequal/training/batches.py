@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from unequal.data.prepared import chosen, to_model_range
+from unequal.models.conditions import Condition
 from unequal.randomness import Stream, noise_of, numpy_generator, permutation, uniform_of, uniforms_of
-from unequal.settings.condition import Condition, DroppedLabels
 from unequal.timesteps.batches import to_device
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
@@ -157,7 +157,7 @@ class BatchSource:
 
     def withheld(self, labels: Tensor, step: int, places: range) -> Tensor:
         """Labels at these places of the batch, some of them become the null class if the condition drops some."""
-        if not isinstance(self.condition, DroppedLabels):
+        if self.condition is None or self.condition.null is None:
             return labels
         coins = uniform_of(places, self.seed, Stream.LABEL_DROPOUT, step, device=labels.device)
         return torch.where(coins < self.condition.dropout, self.condition.null, labels)

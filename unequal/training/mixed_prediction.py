@@ -21,6 +21,7 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Mixing, Recipe, Selection
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import equal_log_snr
+from unequal.timesteps.weights import weight_table
 from unequal.training.objectives import Objective, conditioned
 from unequal.training.three_heads import BalancedHeads, BestHead, OnFlow
 from unequal.training.train import TrainingJob, spec_for
@@ -43,7 +44,7 @@ def with_three_heads(
     images, key = tensor_of(job.data.holdout_choice), torch_seed(job.seed, Stream.HEADS)
     draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.labels_of("holdout_choice"))
     combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
-    return replace(job, objective=conditioned(objective, spec.condition), heads=combine)
+    return replace(job, objective=conditioned(objective, spec.conditioning), heads=combine)
 
 
 def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, select: Selection) -> Heads:
@@ -59,7 +60,7 @@ def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> 
     if mixing.half_life_images is not None:
         objective: Objective = BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
     else:
-        weights = torch.stack([recipe.loss_weight.table(head, schedule.snr).float() for head in heads])
+        weights = torch.stack([weight_table(recipe.loss_weight, head, schedule.snr).float() for head in heads])
         compare: Literal["common", "native"] = "common" if mixing.train == "best_common" else "native"
         objective = BestHead(schedule, bins, recipe.images, compare, weights)
     return objective if schedule.preserves_variance else OnFlow(objective, schedule)

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from unequal.diffusion.predictions import NetworkFunction, add_noise, squared_error, target, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.conditions import Condition, Unconditional
 from unequal.models.spec import ModelSpec
-from unequal.settings.condition import Condition, Unconditional
 from unequal.settings.loss_weights import LearnedUncertainty, LossWeight, RunningMean
 from unequal.timesteps.partition import Partition, equal_log_snr
+from unequal.timesteps.weights import weight_table
 from unequal.training.batches import Batch
 
 #: Loss of an untrained network, about, in the space of ε, v or x0: images and noise are of order 1.
@@ -286,8 +287,8 @@ def objective_for(
         scale: of all weights.
     """
     kind = Hybrid if spec.variance == "learned" else SingleHead
-    table = None if weight is None else scale * weight.table(spec.prediction, schedule.snr)
-    objective = conditioned(kind(spec.prediction, schedule, table), spec.condition)
+    table = None if weight is None else scale * weight_table(weight, spec.prediction, schedule.snr)
+    objective = conditioned(kind(spec.prediction, schedule, table), spec.conditioning)
     device = schedule.alpha.device
     match weight:
         case RunningMean():

@@ -119,9 +119,9 @@ def condition_of(spec: ModelSpec, data: PreparedData) -> Tensor | None:
     images, labels = data.holdout, data.labels_of("holdout")
     if not len(images):
         images, labels = data.train, data.labels_of("train")
-    index, belong = torch.arange(COUNT) % len(images), spec.condition.takes_labels_of_images
+    index, belong = torch.arange(COUNT) % len(images), spec.conditioning.takes_labels_of_images
     known = to_model_range(tensor_of(images)[index])
-    return spec.condition.of_samples(
+    return spec.conditioning.of_samples(
         range(COUNT), SEED, known, labels[index] if belong and labels is not None else None
     )
 

@@ -127,7 +127,7 @@ def trained_record(outcome: Outcome, trained: Trained | Snapshot | None = None) 
 def class_names(outcome: Outcome) -> tuple[str, ...] | None:
     """Names of the classes that a model has learned; None where it takes none."""
     names = outcome.job.data.facts["classes"]
-    return None if names is None or outcome.start.spec.condition.embedded_classes is None else tuple(names)
+    return None if names is None or outcome.start.spec.conditioning.embedded_classes is None else tuple(names)
 
 
 def curve(log: Path) -> list[dict[str, Any]]:

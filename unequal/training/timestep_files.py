@@ -9,9 +9,10 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.runtime.files import read_json, write_json
-from unequal.settings.sampler_base import BaseMeasurements, SlotRanges, partition_of
+from unequal.settings.densities import SlotRanges, partition_of
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import Strict, validate
+from unequal.timesteps.building import BaseMeasurements, build_sampler
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet, stride_of, timesteps_of
 from unequal.timesteps.samplers import TimestepSampler
@@ -115,16 +116,24 @@ def read_groups(path: Path) -> GroupTable:
 
 
 class SamplerFile(Strict):
-    """artifacts/samplers/<recipe>.json, with the settings, T and the measurements of the base that they need."""
+    """artifacts/samplers/<recipe>.json: the settings, T and the measurements of the base that they need."""
 
     sampler: AnySampler
     timesteps: int = Field(gt=0)
-    base: BaseMeasurements
+    loss: tuple[float, ...] | None = None
+    losses: tuple[tuple[float, ...], ...] | None = None
+    slots: SlotRanges | None = None
+
+    @property
+    def base(self) -> BaseMeasurements:
+        """What is known of the base."""
+        loss, losses = (None if rows is None else np.array(rows) for rows in (self.loss, self.losses))
+        return BaseMeasurements(loss, losses, self.slots)
 
 
 def write_sampler(path: Path, sampler: AnySampler, base: BaseMeasurements, timesteps: int) -> None:
     """Write the settings with the measurements that they need, for T timesteps."""
-    needed = {name: np.asarray(value).tolist() for name, value in base.items() if name in sampler.needs}
+    needed = {name: np.asarray(base.of(name)).tolist() for name in sampler.needs}
     write_json(path, sampler.model_dump() | needed | {"timesteps": timesteps})
 
 
@@ -133,9 +142,8 @@ def read_sampler(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise UserError(f"{path}: no settings of a sampler; make it again")
-    base = {name: settings.pop(name) for name in BaseMeasurements.__annotations__ if name in settings}
-    parts = {"timesteps": settings.pop("timesteps", None), "base": base, "sampler": settings}
-    file = validate(SamplerFile, parts, path)
+    known = {name: settings.pop(name) for name in ("timesteps", "loss", "losses", "slots") if name in settings}
+    file = validate(SamplerFile, {"sampler": settings} | known, path)
     if file.timesteps != schedule.timesteps:
         raise UserError(f"{path}: made for {file.timesteps} timesteps, the model has {schedule.timesteps}")
-    return file.sampler.build(schedule, file.base)
+    return build_sampler(file.sampler, schedule, file.base)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.data.prepared import PreparedData, tensor_of
+from unequal.data.prepared import PreparedData, check_classes, tensor_of
 from unequal.errors import UserError
 from unequal.models.class_names import class_numbers, read_class_names
 from unequal.models.folder import Heads
@@ -27,8 +27,9 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict
 from unequal.settings.training import Training
+from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.samplers import TimestepSampler
-from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
+from unequal.timesteps.weights import epsilon_error_factor, normalising_factor, weight_table
 from unequal.training.batches import BatchSource, window_of
 from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
@@ -86,7 +87,7 @@ class Outcome:
 def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
     """Train the network of the settings from fresh weights. Raises UserError where all of it does not fit."""
     start = Start.fresh(network, spec_for(job, network, schedule), job.seed)
-    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+    return train(workspace, job, start, build_sampler(job.recipe.sampler, start.spec.noise_schedule()))
 
 
 def train_further(
@@ -103,7 +104,7 @@ def train_further(
     Raises:
         UserError: recipe, timesteps, data and model are not made for each other.
     """
-    drawn = sampler or job.recipe.sampler.inside(start.scope.range, start.spec.noise_schedule())
+    drawn = sampler or sampler_inside(job.recipe.sampler, start.scope.range, start.spec.noise_schedule())
     return train(workspace, job, start, drawn)
 
 
@@ -114,7 +115,7 @@ def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule
     """
     start = Start.taken_over(network, spec_for(job, network, schedule))
     check_data(job, start.spec)
-    check_classes(job, start.spec, Path(str(network.pretrained)))
+    check_class_numbers(job, start.spec, Path(str(network.pretrained)))
     log = workspace.work / LOG
     log.write_text("")
     return Outcome(job, start, Trained(steps=0, images_seen=0, log=log))
@@ -210,7 +211,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=images.is_cpu and (workspace.device.type == "cuda" or window is not None),
         labels=None if (labels := job.data.labels_of("train")) is None else labels.to(images.device),
-        condition=start.spec.condition,
+        condition=start.spec.conditioning,
     )
 
 
@@ -218,7 +219,7 @@ def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: 
     """The loss of a recipe with one head, scaled as the sampler asks for; the sampler gets the weights."""
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
-    weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
+    weights = weight_table(recipe.loss_weight, spec.prediction, schedule.snr)
     sampler.set_loss_weights(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
     return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
 
@@ -227,7 +228,7 @@ def scale_of(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: n
     """The factor of loss weights under which a model with these losses of ε [T] would lose as much as without any."""
     snr = spec.noise_schedule().snr
     losses = known / epsilon_error_factor(spec.prediction, snr).numpy()
-    weights = recipe.loss_weight.table(spec.prediction, snr).numpy() * sampler.importance()
+    weights = weight_table(recipe.loss_weight, spec.prediction, snr).numpy() * sampler.importance()
     return normalising_factor(weights, sampler.probabilities, losses)
 
 
@@ -250,15 +251,15 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
 
 def check_data(job: TrainingJob, spec: ModelSpec) -> None:
     """Raise UserError where the data lack the labels of a model, or are far fewer than a batch."""
-    spec.condition.check_labels(job.data.facts["labels"])
+    check_classes(spec.condition, job.data.facts["labels"])
     if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
         raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")
 
 
-def check_classes(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> None:
+def check_class_numbers(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> None:
     """Raise UserError where a pretrained network knows the classes of the data by other numbers, or by unknown ones."""
     names = job.data.facts["classes"]
-    if names is None or spec.condition.embedded_classes is None or job.data.facts["source"] == "cifar10":
+    if names is None or spec.conditioning.embedded_classes is None or job.data.facts["source"] == "cifar10":
         return  # CIFAR-10 numbers its classes itself
     numbers = class_numbers(names, read_class_names(pretrained), len(names), "network.pretrained")
     if wrong := [(name, ours, its) for ours, (name, its) in enumerate(zip(names, numbers, strict=True)) if ours != its]:

@@ -11,7 +11,7 @@ from specs import class_labels, low_resolution
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.condition import Unconditional
+from unequal.models.conditions import Unconditional, condition_of
 from unequal.timesteps.partition import Partition
 from unequal.training.objectives import Objective, SingleHead, conditioned
 from unequal.training.three_heads import BalancedHeads, BestHead
@@ -46,7 +46,7 @@ def test_all_is_as_with_a_network_that_knows_the_condition(make, heads, batch):
         return net(torch.cat([sample, condition], dim=1), timestep)
 
     bare = make()
-    wrapped = conditioned(make(), low_resolution(2))
+    wrapped = conditioned(make(), condition_of(low_resolution(2)))
     for _ in range(2):  # the second step is shaped by what an objective has learned from the first
         found, expected = wrapped(net, batch), bare(knowing, batch)
         torch.testing.assert_close(found.weighted, expected.weighted)
@@ -72,7 +72,7 @@ def test_a_residual_is_trained_as_an_image_of_its_own(make, heads, batch):
     def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
         return net(torch.cat([sample, enlarged], dim=1), timestep)
 
-    found = conditioned(make(), low_resolution(2, residual=True))(net, batch)
+    found = conditioned(make(), condition_of(low_resolution(2, residual=True)))(net, batch)
     expected = make()(knowing, replace(batch, x0=batch.x0 - enlarged))
     torch.testing.assert_close(found.weighted, expected.weighted)
     torch.testing.assert_close(found.terms, expected.terms)
@@ -86,10 +86,10 @@ def test_all_is_as_with_a_network_that_knows_the_labels(make, heads, batch):
     def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
         return net(sample, timestep, torch.tensor([0, 2, 1, 0, 2]))
 
-    found, expected = conditioned(make(), class_labels(3))(net, batch), make()(knowing, batch)
+    found, expected = conditioned(make(), condition_of(class_labels(3)))(net, batch), make()(knowing, batch)
     torch.testing.assert_close(found.weighted, expected.weighted)
     # Each image has its own label when it is measured alone.
-    alone = [conditioned(make(), class_labels(3))(net, one).weighted for one in batch.singles()]
+    alone = [conditioned(make(), condition_of(class_labels(3)))(net, one).weighted for one in batch.singles()]
     torch.testing.assert_close(torch.cat(alone), expected.weighted)
 
 

@@ -1,7 +1,7 @@
 """Kinds of networks: what the library asks of one, so that it can be trained, measured, sampled and stored.
 
 A network is a `torch.nn.Module` that answers `net(sample, timestep, …)` with an object whose `sample` is the answer
-(see `unequal.settings.condition`). All else that depends on its inside stands in its backbone, except how it is pruned
+(see `unequal.models.conditions`). All else that depends on its inside stands in its backbone, except how it is pruned
 (`unequal.models.pruned`). A further kind is a package next to this module, and a function and an entry of `BUILT_IN`.
 
 "FLOPs" in paper 3 are multiply–accumulates of one forward pass of one image, without the two products of attention;

@@ -67,5 +67,5 @@ def config_for(network: DiT, spec: ModelSpec) -> DiTConfig:
         depth=network.depth,
         width=network.width,
         heads=network.heads,
-        classes=spec.condition.embedded_classes,
+        classes=spec.conditioning.embedded_classes,
     )

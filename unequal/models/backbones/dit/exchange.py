@@ -22,7 +22,6 @@ from unequal.models.backbones.schedulers import check_beside, on_hub_or_here, wr
 from unequal.models.foreign import find_network
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import State, check_finite, check_shapes, read_state
-from unequal.settings.condition import DroppedLabels
 from unequal.settings.network import DiT
 from unequal.settings.schedule import FlowSchedule
 
@@ -197,9 +196,8 @@ def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder
     Raises:
         Unexportable: it cannot be held.
     """
-    condition, of_flow = spec.condition, isinstance(spec.schedule, FlowSchedule)
-    dropped = isinstance(condition, DroppedLabels)
-    known = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
+    condition, of_flow = spec.conditioning, isinstance(spec.schedule, FlowSchedule)
+    dropped, known = condition.null is not None, condition.null == CLASSES
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
         f"{condition.title}, as DiTTransformer2DModel takes classes or none of them (dropped_labels)": not dropped,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
+from unequal.models.conditions import condition_of
 from unequal.models.lazy_imports import defer, without
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
@@ -55,7 +56,7 @@ def build_unet(network: UNet2D, image_size: int, input_channels: int, output_cha
         # Else diffusers leaves out the middle attention's norm where the time embedding scales and shifts.
         attn_norm_num_groups=network.norm_num_groups,
         resnet_time_scale_shift="scale_shift" if network.scale_shift else "default",
-        num_class_embeds=network.condition.embedded_classes,
+        num_class_embeds=condition_of(network.condition).embedded_classes,
         dropout=network.dropout,
     )
 

@@ -8,10 +8,10 @@ from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.schedulers import FLOW, check_beside, disagreement, on_hub_or_here, write_flow
 from unequal.models.backbones.unet2d.backbone import HEADS, UNet2DModel, restore_heads
 from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.conditions import condition_of
 from unequal.models.foreign import find_network
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import check_finite
-from unequal.settings.condition import Unconditional
 from unequal.settings.network import OpenAIFlags, UNet2D
 from unequal.settings.schedule import FlowSchedule
 
@@ -40,7 +40,7 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
         raise UserError(
             f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
             f"{has[2]} out; the data have size {size} and {channels} channels, which is {needed[1]} in for "
-            f"{spec.condition.title} and {needed[2]} out with {spec.variance} variance"
+            f"{spec.conditioning.title} and {needed[2]} out with {spec.variance} variance"
         )
     return net
 
@@ -83,7 +83,7 @@ def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
             f"network.pretrained: '{network.pretrained}' takes classes as numbers or vectors (class_embed_type "
             f"'{kind}'); allowed: networks that take labels, or nothing"
         )
-    if classes != (ours := network.condition.embedded_classes):
+    if classes != (ours := condition_of(network.condition).embedded_classes):
         raise UserError(
             f"network.condition.classes: {ours or 'none'}, but network.pretrained '{network.pretrained}' takes "
             f"{classes or 'no'} classes"
@@ -124,7 +124,7 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
     """
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
-        spec.condition.title: not isinstance(spec.condition, Unconditional),
+        spec.conditioning.title: spec.condition.kind != "none",
         "a model of latents": spec.space.autoencoder is not None,
         "attention heads of several widths": HEADS in net.config,
     }
