@@ -20,8 +20,7 @@ from torch import nn
 from benchmarks.loops import STEPS, DocumentedLoop, Loop, MinimalLoop, Passes
 from benchmarks.timing import Clock, effort, in_turns
 from unequal.cli.architecture import network_of, spec_of
-from unequal.cli.estimate import on_device
-from unequal.runtime.devices import memory_format
+from unequal.runtime.devices import chosen_precision, memory_format
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
 from unequal.timesteps.samplers import TimestepSampler, uniform
@@ -48,10 +47,9 @@ PARTS: dict[str, tuple[Callable[[Trainer], object], str]] = {
 
 def comparable(params: Params, device: torch.device, batch_size: int | None = None) -> Params:
     """Return settings that all loops can run: one loss, a clipped gradient, no compiler, fp32 on a CPU."""
-    params = on_device(params, device)
     training: dict[str, Any] = {"gradient_accumulation": 1, "gradient_clip": 1.0}
     training |= {"batch_size": batch_size} if batch_size else {}
-    training |= {"precision": "fp32"} if device.type == "cpu" else {}
+    training["precision"] = "fp32" if device.type == "cpu" else chosen_precision(params.training.precision, device)
     return params.model_copy(
         update={
             "training": params.training.model_copy(update=training),

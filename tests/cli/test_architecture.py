@@ -1,9 +1,8 @@
-"""The presets' networks against the papers' figures, and the table that a user sees of them."""
+"""The presets' networks against the papers' figures."""
 
 from pathlib import Path
 
 import pytest
-from commands import done
 from graph import ROOT
 
 from unequal.cli.architecture import Architecture, limited_groups, network_cost
@@ -58,16 +57,3 @@ def test_settings_of_paper_3(name: str) -> None:
     assert steps == (200 if name.startswith("ffhq") else 100)
     assert (len(params.groups.ids), params.groups.min_ratio, params.schedule.timesteps) == (10, 0.5, 1000)
     assert mean_limit(limited_groups(params.schedule, params.groups)) == pytest.approx(PAPERS[name][2], abs=1e-4)
-
-
-def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
-    other = preset("own-images-32")
-    output = done("estimate", "--size", preset("cifar10-ddpm"), other)
-    lines = [" ".join(line.split()) for line in output.splitlines()]
-    assert lines[1].endswith("cifar10-ddpm.yaml 35.746 M 6.054 G 6.222 G 10 0.5 0.8327 = 5.041 G")
-    assert lines[2].startswith(f"{other} ")
-    groups = [line for line in lines if "…" in line]
-    assert len(groups) == 10 + 4
-    # F_u(0) = (0.9·0.5 + 0.1)·F, and the last group is the whole network.
-    assert groups[0] == "0 0 … 3 0.550 3.330 G"
-    assert groups[9] == "9 899 … 999 1.000 6.054 G"

@@ -55,7 +55,7 @@ def empty(project: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("estimate --size", "params.yaml: "),
+        ("estimate", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro train_base` trains"),
         ("export best taken", "results/scores.json: missing; `best` needs the scores of a whole run. Or name a model;"),
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_one_line_and_status_1(empty: Path, arguments: str, lin
     [
         ("nothing", "No such command 'nothing'."),
         ("clean --forever", "No such option '--forever'."),
-        ("estimate a.yaml b.yaml", "2 files; allowed: one, or --size"),
+        ("estimate a.yaml b.yaml", "Got unexpected extra argument (b.yaml)"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(empty: Path, arguments: str, line: str):

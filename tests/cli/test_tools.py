@@ -1,7 +1,6 @@
 """The commands beside the pipeline, as a user calls them."""
 
 import os
-import re
 import time
 from pathlib import Path
 from textwrap import dedent
@@ -15,14 +14,12 @@ from commands import done
 from diffusers import DDIMPipeline, DDPMPipeline, FlowMatchEulerDiscreteScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
-from graph import ROOT, instances
+from graph import ROOT
 from pydantic import TypeAdapter
 from sklearn.datasets import load_digits
 from specs import class_labels, low_resolution, spec_of
 
-from unequal.cli import clean, estimate
-from unequal.cli.architecture import network_of
-from unequal.cli.architecture import spec_of as base_spec
+from unequal.cli import clean
 from unequal.cli.export import export
 from unequal.cli.loading import loading_code
 from unequal.cli.sample import PictureRequest
@@ -31,12 +28,10 @@ from unequal.models.backbones.backbone import build_network, count_cost, take_ov
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
-from unequal.pipeline.params_files import read_params
 from unequal.randomness import Stream
 from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
-from unequal.settings.params import Params
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import read_yaml
 from unequal.timesteps.building import build_sampler
@@ -287,62 +282,3 @@ def test_what_a_published_file_shares_with_a_work_directory_is_not_freed(project
         (work / name).write_bytes(b"x" * 10_000_000)
     os.link(work / "outputs", project / "published")
     assert clean.size_and_age(work)[0] == 10_000_000
-
-
-def test_estimate_counts_every_stage_and_the_flops_of_training():
-    params = Params.read(ROOT / "params.yaml")
-    cost = count_cost(build_network(params.network, base_spec(params)))
-    works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
-    assert works["profile_floor"].forward == 2 * 1000 * 16 * 1617 * 64  # draws × training images × values, twice
-    assert sum(work.instances for work in works.values()) == len(instances(Path()))
-    # 3 × multiply–accumulates of the network × images
-    assert works["train_base"].training == 3 * cost.macs * params.recipes["base"].images
-    assert works["finetune_groups"].training < works["finetune_unpruned"].training
-    assert works["finetune_unpruned"].training == works["train_recipe longer"].training
-    # Two methods' schemes and two rounds of three, and as many random ones, each tried on 512 images by networks within
-    # the groups' limits.
-    assert 0.5 < works["prune"].forward / (4 * 2 * 8 * 512 * cost.macs) < 1
-    assert works["prune"].training == 0
-
-
-def test_estimate_names_parameters_on_disk_and_a_step() -> None:
-    """Four experts: limits of 0.625 to 1 of the base's FLOPs, 0.868 in the mean over timesteps."""
-    params = Params.read(ROOT / "params.yaml")
-    net = network_of(params)
-    line = " ".join(estimate.parameters_lines(params, net).split())
-    assert "4 experts on disk (their sum)" in line and "unpruned 656 k and 164 k" in line
-    limits = [0.625, 0.75, 0.875, 1.0]
-    assert f"{sum(limits) * 163.985:.0f} k" in line
-
-
-def test_estimate_prices_a_table_of_paper_3_in_latents_too(capsys: pytest.CaptureFixture) -> None:
-    params = read_params(ROOT / "studies/latent/ffhq256-ldm.yaml")
-    with torch.device("meta"):
-        cost = count_cost(network_of(params))
-    works = {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}
-    assert {"train_mixed", "finetune_slots"}.isdisjoint(works)
-    estimate.print_table(list(works.values()), estimate.Rates({"bf16": 1e9}, 1e9), "bf16", 1.0)
-    assert "train_mixed" not in capsys.readouterr().out
-    # 30 k and 10 k steps a group; the mean of the limits over groups is 0.775.
-    assert works["finetune_groups"].training == pytest.approx(3 * 0.775 * works["finetune_unpruned"].training, rel=1e-6)
-
-
-def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
-    monkeypatch.setattr(estimate, "TIMED_MACS", 1e8)
-    output = done("estimate", ROOT / "params.yaml")
-    (line,) = (line for line in output.splitlines() if line.startswith("Precision: "))
-    assert line.startswith("Precision: the settings train in fp32 on 1 thread. Speed on ")
-    assert re.search(r"relative to fp32: bf16 \d+\.\d\d times(; fp32, \d+ threads \d+\.\d\d times)?\.$", line)
-    assert re.search(r"^Memory: a training takes about \d+\.\d [MG]B", output, re.MULTILINE)
-
-
-def test_memory_of_a_training_grows_with_its_batch() -> None:
-    params = Params.read(ROOT / "params.yaml")
-    net = network_of(params)
-    trainings = (params.training.model_copy(update={"batch_size": size}) for size in (16, 32))
-    small, large = (params.model_copy(update={"training": training}) for training in trainings)
-    weights = sum(one.nbytes for one in net.parameters())
-    one_batch = estimate.training_memory(small, net) - estimate.TRAINED_COPIES * weights
-    assert estimate.training_memory(large, net) == estimate.TRAINED_COPIES * weights + 2 * one_batch
-    assert one_batch > 16 * 4 * 64 * params.network.block_out_channels[0]

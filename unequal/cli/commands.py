@@ -41,12 +41,12 @@ def check(params_file: Path) -> None:
     from unequal.cli.survey import refuse_unreadable
     from unequal.pipeline.params_files import check_params
     from unequal.runtime.processes import threads
-    from unequal.settings.params import ExpertParams
+    from unequal.settings.params import Params
 
     with threads(1):  # one image is too little to share
         params = check_params(params_file, refuse_unreadable)
         say(f"{params_file}: sound")
-        if isinstance(params, ExpertParams) and params.network.pretrained is None:
+        if isinstance(params, Params) and params.network.pretrained is None:
             from unequal.cli.estimate import data_line, extent
 
             say(data_line(params))
@@ -107,23 +107,14 @@ def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
 
 
 @click.command()
-@click.argument("params_files", type=FILE, nargs=-1)
-@click.option("--size", is_flag=True, help="Print only the size of each file's network, and of its experts.")
-@click.option("--compiled", is_flag=True, help="Also measure training with torch.compile, which takes a minute.")
-def estimate(params_files: tuple[Path, ...], size: bool, compiled: bool) -> None:
-    """Estimate what PARAMS_FILES (default: params.yaml) cost on this machine."""
-    files = params_files or (Path("params.yaml"),)
-    if size:
-        from unequal.cli.architecture import table
-
-        say(*table(files).split("\n"))
-        return
-    if len(files) > 1:
-        raise click.UsageError(f"{len(files)} files; allowed: one, or --size")
-    say(f"{files[0]}: runs a few training steps and samples to measure this machine …")
+@params_file
+def estimate(params_file: Path) -> None:
+    """Estimate time, disk, memory and FLOPs of all stages on this machine, from a few training steps and samples."""
+    say(f"{params_file}: runs a few training steps and samples to measure this machine …")
     from unequal.cli.estimate import report
+    from unequal.settings.params import Params
 
-    report(files[0], compiled)
+    report(Params.read(params_file))
 
 
 @click.command()

@@ -240,8 +240,7 @@ class FolderRequest:
         """Yield lines on the cost, measured on this machine unless the run is for a GPU and there is none."""
         import torch
 
-        from unequal.cli.estimate import brief, extent
-        from unequal.cli.machine import busy
+        from unequal.cli.estimate import brief, busy, extent
 
         if self.images is None:
             return

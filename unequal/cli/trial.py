@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
-from unequal.cli.machine import busy
+from unequal.cli.estimate import JOB, busy, measured_here, num_parameters, start_seconds, workload
 from unequal.comparison.run import run_engine
 from unequal.errors import UserError, say
+from unequal.models.backbones.backbone import layer_macs
 from unequal.pipeline.folders import GRAPH, MADE, make_folder
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.sources import sources
@@ -79,11 +80,8 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
 
 def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, dict[str, Any]]:
     """Estimated seconds, and settings shrunk until their run takes at most `limit` of them here, as far as possible."""
-    from unequal.cli.estimate import JOB, measured_here, num_parameters, start_seconds, workload
-    from unequal.models.backbones.backbone import layer_macs
-
     document = shrunk(document, file)
-    params, net, measured = measured_here(validate(Params, document, file))
+    net, rates = measured_here(validate(Params, document, file))
     macs, parameters = layer_macs(net), num_parameters(net)
     start = start_seconds() + start_seconds(JOB)
     seconds, candidate = 0.0, document
@@ -91,7 +89,7 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
     least = sound(with_budgets(document, 0.0, file), kinds, file)  # which measures one model of each kind
     for candidate in (*(with_budgets(document, share, file) for share in SHARES), least):
         works = workload(validate(Params, candidate, file), macs, parameters)
-        seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
+        seconds = sum(work.seconds(rates, start) for work in works)
         if seconds <= limit:
             break
     return seconds, candidate

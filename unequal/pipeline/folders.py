@@ -107,36 +107,47 @@ def graph_text(params: dict[str, Any]) -> str:
     return f"{MADE}\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)}"
 
 
-def cut(graph: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
-    """Leave out instances of optional stages whose outputs no other stage needs, and dependencies on them.
+def needed(graph: dict[str, Any], params: dict[str, Any]) -> dict[str, list[Any]]:
+    """Map the stages that the models asked for need to the needed values of their matrices; [None] without a matrix.
 
-    In dvc.yaml `meta: {optional: true}` marks optional stages; `collects: true` a stage that reads what is there.
+    In dvc.yaml `meta: {optional: true}` marks stages that are there only if another one needs them, and
+    `collects: true` a stage that reads what is there.
     """
     stages: dict[str, Any] = graph["stages"]
     meta = {name: stage.get("meta") or {} for name, stage in stages.items()}
-    instances = {(name, value): stages[name] for name in stages for value in values_of(stages[name], params)}
-    outs = {key: set(paths(stage, "outs", key[1])) for key, stage in instances.items()}
-    kept = {key for key in instances if not meta[key[0]].get("optional")}
-    needed = {key for key in kept if not meta[key[0]].get("collects")}
-    while needed:
-        read = {dep for key in needed for dep in paths(instances[key], "deps", key[1])}
-        needed = {key for key in instances.keys() - kept if any(overlap(out, dep) for out in outs[key] for dep in read)}
-        kept |= needed
-    made = set().union(*(outs[key] for key in kept))
-    left = set().union(*outs.values()) - made
+    instances = [(name, value) for name in stages for value in values_of(stages[name], params)]
+    outs = {(name, value): set(paths(stages[name], "outs", value)) for name, value in instances}
+    kept = {one for one in instances if not meta[one[0]].get("optional")}
+    new = {one for one in kept if not meta[one[0]].get("collects")}
+    while new:
+        read = {dep for name, value in new for dep in paths(stages[name], "deps", value)}
+        new = {one for one in outs.keys() - kept if any(overlap(out, dep) for out in outs[one] for dep in read)}
+        kept |= new
+    names = dict.fromkeys(name for name, _ in instances if any(name == other for other, _ in kept))
+    return {name: [value for other, value in instances if other == name and (name, value) in kept] for name in names}
+
+
+def cut(graph: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the instances of stages that no model asked for needs, and dependencies on them."""
+    stages, kept = graph["stages"], needed(graph, params)
+
+    def made(values: Mapping[str, list[Any]]) -> set[str]:
+        return {out for name in values for value in values[name] for out in paths(stages[name], "outs", value)}
+
+    every = {name: values_of(stage, params) for name, stage in stages.items()}
+    left = made(every) - made(kept)
 
     def is_gone(dep: str, values: list[Any]) -> bool:
         filled = [ITEM.sub(str(value), dep) for value in values]
-        in_left, in_made = (any(overlap(one, out) for one in filled for out in some) for some in (left, made))
-        return in_left and not in_made
+        in_left, in_kept = (any(overlap(one, out) for one in filled for out in outs) for outs in (left, made(kept)))
+        return in_left and not in_kept
 
     result = {}
-    for name, stage in stages.items():
-        every = values_of(stage, params)
-        if values := [value for value in every if (name, value) in kept]:
-            deps = [dep for dep in stage.get("deps", []) if not is_gone(dep, values)]
-            matrix = {"matrix": {next(iter(stage["matrix"])): values}} if values != every else {}
-            result[name] = stage | ({"deps": deps} if deps else {}) | matrix
+    for name, values in kept.items():
+        stage = stages[name]
+        deps = [dep for dep in stage.get("deps", []) if not is_gone(dep, values)]
+        matrix = {"matrix": {next(iter(stage["matrix"])): values}} if values != every[name] else {}
+        result[name] = stage | ({"deps": deps} if deps else {}) | matrix
     return graph | {"stages": result}
 
 
