@@ -24,7 +24,7 @@ html_css_files = ["site.css"]
 myst_heading_anchors = 4  # as links in the pages expect them
 myst_fence_as_directive = ["mermaid"]
 #: Pages that a reader follows from the first run to the model taken away, where they exist.
-TOUR = ("running", "own-images", "cluster", "compare", "take-away", "profiling", "library", "findings")
+TOUR = ("running", "own-images", "models", "findings", "compare", "profiling", "suggesting", "library")
 TOCTREE = """
 ```{{toctree}}
 :hidden:

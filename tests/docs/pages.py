@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "studies").rglob("README.md"))]
 #: Pages that are carried out in a copy of the project, in test_adding.py.
-HOW_TO = sorted((ROOT / "docs").glob("add-a-*.md"))
+HOW_TO = sorted((ROOT / "docs").glob("add-*.md"))
 FENCE = re.compile(
     r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

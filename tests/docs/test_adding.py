@@ -22,7 +22,7 @@ QUICK_COMMANDS = (["schema"], ["check"])
 
 
 #: Pages that are carried out in every run; they stand for the others.
-OFTEN = {"add-a-sampler", "add-a-stage"}
+OFTEN = {"add-a-loss-weight", "add-a-stage"}
 
 
 @pytest.mark.slow

@@ -1,15 +1,22 @@
-"""The page on the library's public names: all of them have an example, which runs."""
+"""The page on the library: public names have examples, which run; settings have their words in the library."""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 from pages import ROOT, blocks
 
 import unequal
+from unequal.settings.complaints import sections_in
+from unequal.settings.evaluation import Sampling
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import Strict
 
 PAGE = ROOT / "docs/library.md"
+ROWS = re.findall(r"^\| `(\w+: \{.*?\})` \| `(.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 EXAMPLES = list(blocks(PAGE, "python"))
 SECTIONS = PAGE.read_text(encoding="utf-8").split("## Names")[1].split("\n### ")[1:]
 
@@ -40,3 +47,16 @@ def test_type_checkers_see_the_public_names():
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert [(one.asname, node.module) for node in imports for one in node.names] == list(unequal._MODULE_OF.items())
     assert set(unequal.__all__) <= set(dir(unequal))
+
+
+@pytest.mark.parametrize(("setting", "code"), ROWS, ids=lambda text: text[:20])
+def test_a_setting_has_its_words_in_the_library(setting, code):
+    ((section, values),) = yaml.safe_load(setting).items()
+    sections: list[type[Strict]] = (
+        [Sampling] if section == "sampling" else [*sections_in(Recipe.model_fields[section].annotation)]
+    )
+    assert any(values.keys() <= model.model_fields.keys() for model in sections)
+    schedule = unequal.NoiseSchedule.linear(1000)
+    names = {name: getattr(unequal, name) for name in unequal.__all__}
+    names |= {"schedule": schedule, "noise": torch.randn(2, 1, 4, 4), "predict": lambda x_t, t: 0 * x_t}
+    assert eval(code, names) is not None

@@ -55,7 +55,7 @@ PAGE = ROOT / "docs/suggesting.md"
 
 def test_the_page_shows_what_is_printed(monkeypatch):
     monkeypatch.chdir(ROOT)
-    printed = done("suggest", "docs/code/timesteps.json").splitlines()
+    printed = done("docs/code/timesteps.json").splitlines()
     assert [line for line in SHOWN.splitlines() if line not in (*printed, "  …")] == []
 
 

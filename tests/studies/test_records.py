@@ -206,3 +206,18 @@ def test_every_figure_of_a_page_stands_in_the_studys_results(page):
     shown = set(figures(page.read_text(encoding="utf-8")))
     assert len(shown) > 3
     assert sorted(figure for figure in shown if not stands(figure, found)) == []
+
+
+def rows_on_studies() -> Iterator[Any]:
+    for page in (ROOT / "README.md", ROOT / "docs/findings.md"):
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines()):
+            studies = re.findall(r"\]\((?:\.\./)?studies/(\w+)/README\.md", line)
+            if line.startswith("|") and studies:
+                yield pytest.param(line, studies, id=f"{page.stem}:{number + 1}")
+
+
+@pytest.mark.parametrize(("line", "studies"), rows_on_studies())
+def test_a_row_that_names_a_study_says_what_it_found(line, studies):
+    found = sorted({value for study in studies for value in values(STUDIES / study)})
+    signed = [figure for figure in figures(line) if figure[0]]
+    assert [figure for figure in signed if not stands(figure, found)] == []
