@@ -17,19 +17,19 @@ class Settings(StageSettings):
 
 
 @stage(Settings, shared=True)
-def main(run: Run, settings: Settings, variant: str) -> None:
-    """Score a variant."""
+def main(run: Run, settings: Settings, model: str) -> None:
+    """Score a model."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     runtime, precision = run.runtime, settings.sampling.precision
-    folder = run.input(f"artifacts/models/{variant}")
+    folder = run.input(f"artifacts/models/{model}")
     experts = Ensemble.load(folder, run.device)
     calls = settings.sampling.calls(settings.evaluation.images)
     experts = experts.accelerated(precision, runtime.channels_last, runtime.compile, calls)
-    experts.record.spec.check_images(data, variant)
+    experts.record.spec.check_images(data, model)
     by_profile = settings.sampling.spacing in BY_PROFILE
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor, losses=losses)
-    write_scores(scoring, experts, variant)
+    write_scores(scoring, experts, model)
     if not isinstance(experts.record.spec.conditioning, LowResolution):  # which images alone make a sample of
-        run.register(variant, folder, scoring.timesteps(experts), settings.sampling)
+        run.register(model, folder, scoring.timesteps(experts), settings.sampling)

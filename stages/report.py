@@ -61,7 +61,7 @@ WIDE, TALL, BROAD = (8.4, 4.4), (8.4, 5.6), (10.5, 4.2)
 
 class Settings(StageSettings):
     profiled_models: tuple[str, ...]
-    variants: tuple[str, ...]
+    scored_models: tuple[str, ...]
     finetune_recipes: tuple[str, ...]
     finetuned: tuple[int, ...] = key("slots.finetune")
     groups: tuple[int, ...] = key("groups.ids")
@@ -133,7 +133,7 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
 def main(run: Run, settings: Settings) -> None:
     """Write the report."""
     found = read_results(
-        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
+        run.input, settings.profiled_models, settings.scored_models, settings.finetune_recipes, settings.groups
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
     place = place_below()

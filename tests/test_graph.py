@@ -170,4 +170,4 @@ COMPARING = [path for path in FILES if "\nvariants:" in path.read_text(encoding=
 @pytest.mark.parametrize("path", COMPARING, ids=lambda path: path.name)
 def test_what_is_compared_is_profiled_too(path):
     params = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert not set(params["variants"]) - set(params["profiled_models"])
+    assert not set(params["scored_models"]) - set(params["profiled_models"])

@@ -23,7 +23,7 @@ SETTINGS: dict[str, object] = {
     **{"training.log_every": 7, "training.checkpoint_every": 10, "training.batch_size": 32},
     **{"recipes.base.images": 3200, "recipes.expert.images": 1600, "profile.images": 4},
     **{"pruning.expert.rounds": 3, "pruning.expert.candidates": 3},
-    **{"profiled_models": ["base"], "variants": ["base", "experts_pruned"], "sampling.steps": 10},
+    **{"profiled_models": ["base"], "scored_models": ["base", "experts_pruned"], "sampling.steps": 10},
     **{"sampling.batch_size": 20, "evaluation.samples": 400, "evaluation.kid_subset": 100},
 }
 #: Stage instances that save on their way, each after those that it needs, and what each saves at least before its end:

@@ -20,7 +20,7 @@ ON_A_FLOW: dict[str, Any] = {
     "recipes.stratified.sampler": {"density": "mode", "scale": 1.29, "shift": 3.0, "normalised": True},
     "recipes.stratified.loss_weight": {"kind": "cosmap"},
     "profiled_models": ["base", "stratified", "experts_pruned"],
-    "variants": ["base", "mixed", "experts_pruned"],
+    "scored_models": ["base", "mixed", "experts_pruned"],
 } | {f"recipes.{name}.prediction": "velocity" for name in ("base", "stratified", "slot", "expert")}
 
 
@@ -33,7 +33,7 @@ def pipeline(folder: Path, changes: dict[str, Any]) -> Path:
 
 def test_a_transformer_is_trained_pruned_and_reported(tmp_path):
     variants = ["base", "stratified", "experts_unpruned", "experts_pruned"]
-    project = pipeline(tmp_path, {"network": TRANSFORMER, "variants": variants})
+    project = pipeline(tmp_path, {"network": TRANSFORMER, "scored_models": variants})
     models = project / "artifacts/models"
     records = sorted(models.rglob("model.json"))
     assert len(records) >= 6
@@ -58,5 +58,5 @@ def test_every_stage_runs_on_a_flow(tmp_path):
     profiles = project / "artifacts/profiles"
     errors, floor = read_losses(profiles / "base.npz"), read_floor(profiles / "floor.npz")
     assert errors.shape == floor.shape and errors.mean() > floor.mean()
-    assert all((project / f"results/fid/{variant}.json").exists() for variant in ON_A_FLOW["variants"])
+    assert all((project / f"results/fid/{variant}.json").exists() for variant in ON_A_FLOW["scored_models"])
     assert (project / "results/report.html").exists()

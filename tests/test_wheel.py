@@ -144,7 +144,7 @@ def test_a_folder_from_the_wheel_runs_both_engines_and_samples_without_clone_or_
     assert sorted(path.name for path in (here / "own/artifacts/models").iterdir()) == ["base"]
     assert (here / "own/results/report.html").exists()
     assert (here / "own/mlflow.db").exists()
-    params.write_text(yaml.safe_dump(with_values(settings, {"variants": ["base", "stratified"]})))
+    params.write_text(yaml.safe_dump(with_values(settings, {"scored_models": ["base", "stratified"]})))
     ended = ran(python, "-m", "dvc", "repro", cwd=here / "own")
     assert ended.returncode and "run `dvc repro` again" in ended.stderr
     done("dvc", "repro")

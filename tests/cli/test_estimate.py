@@ -39,7 +39,7 @@ def test_every_stage_counts_and_the_flops_of_training() -> None:
 
 
 def test_one_model_costs_its_own_stages_alone() -> None:
-    params = Params.read(DIGITS).model_copy(update={"variants": ("base",), "profiled_models": ("base",)})
+    params = Params.read(DIGITS).model_copy(update={"scored_models": ("base",), "profiled_models": ("base",)})
     works, _ = works_of(params)
     assert works.keys() == {"the others", "train_base", "profile_floor", "profile_loss", "evaluate_fid"}
     assert works["evaluate_fid"].instances == works["profile_loss"].instances == 1

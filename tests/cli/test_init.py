@@ -80,9 +80,9 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
 def test_one_model_is_asked_for_and_the_further_ones_are_named(here: Path) -> None:
     said = done("init", "mine", "--images", "images", "--size", 16)
     params = Params.read(MINE)
-    assert params.variants == params.profiled_models == ("base",)
+    assert params.scored_models == params.profiled_models == ("base",)
     assert all(name in said for name in ("mixed", "slot_5", "experts_pruned"))
-    (line,) = (line for line in MINE.read_text().splitlines() if line.startswith("variants:"))
+    (line,) = (line for line in MINE.read_text().splitlines() if line.startswith("scored_models:"))
     assert "experts_pruned" in line
 
 
@@ -114,7 +114,7 @@ def test_every_size_has_a_sound_file(here: Path, size: int, gpu: list[str]) -> N
     assert params.data.image_size == size
     assert params.extractor.kind == "rotations"  # no subfolders, so no labels
     preset = read_yaml(ROOT / "presets" / ("own-images-32.yaml" if gpu else "own-images-cpu.yaml"))
-    same = {"schedule", "groups", "slots", "pruning", "variants"}
+    same = {"schedule", "groups", "slots", "pruning", "scored_models"}
     made = read_yaml(MINE)
     assert {name: made[name] for name in same} == {name: preset[name] for name in same}
 

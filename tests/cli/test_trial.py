@@ -28,7 +28,7 @@ def test_counts_shrink_and_what_can_fail_stays(file: Path) -> None:
     assert all(recipe["images"] < before["recipes"][name]["images"] for name, recipe in small["recipes"].items())
     assert small["recipes"]["base"]["images"] == before["training"]["batch_size"]
     (slot,) = small["slots"]["finetune"]
-    assert [one for one in small["variants"] if one.startswith("slot_")] == [f"slot_{slot}"]
+    assert [one for one in small["scored_models"] if one.startswith("slot_")] == [f"slot_{slot}"]
     assert (small["sampling"]["steps"], small["evaluation"]["samples"]) == (5, 64)
     assert (small["pruning"]["expert"]["rounds"], small["profile"]["floor"]) == (1, 64)
     assert before == read_yaml(file)
@@ -62,7 +62,7 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     params = Params.read(Path("params.yaml"))
     assert Path(params.data.path or "").resolve() == project / "mine.npz"
     assert params.recipes["base"].images == params.training.batch_size
-    assert params.variants == ("base", "mixed", "experts_unpruned", "experts_pruned")
+    assert params.scored_models == ("base", "mixed", "experts_unpruned", "experts_pruned")
     assert {"train_mixed", "prune"} <= (stages := read_yaml(Path("dvc.yaml"))["stages"]).keys()
     assert "finetune_slots" not in stages
     assert (project / "mine.yaml").read_text() == text

@@ -87,7 +87,7 @@ def sections(
         "extractor": EXTRACTOR,
         "sampling": SAMPLING,
         "evaluation": {"samples": 8, "seeds": [0], "kid_subset": 4, "allow_singular": False},
-        "variants": VARIANTS,
+        "scored_models": VARIANTS,
     }
 
 
@@ -123,7 +123,7 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
     run(evaluate_autoencoder)
     train_experts()
     for variant in VARIANTS:
-        run(evaluate_latents, "--variant", variant)
+        run(evaluate_latents, "--model", variant)
         samples = np.load(f"artifacts/samples/{variant}.npy", allow_pickle=False)
         assert (samples.shape, samples.dtype) == ((8, *images.images.shape[1:]), np.uint8)
         assert read_json(Path(f"results/fid/{variant}.json"))["autoencoder"] == record.spec.space.autoencoder
@@ -135,11 +135,11 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
 def refuse_other_latents(sections: dict[str, Any]) -> None:
     """Latents are neither clipped nor decoded by another autoencoder."""
     write_params(**sections | {"sampling": SAMPLING | {"clip": True}})
-    refused = run(evaluate_latents, "--variant", "base", status=1)
+    refused = run(evaluate_latents, "--model", "base", status=1)
     assert "sampling.clip: true bounds pixels, and latents have no bounds" in refused
     write_params(**sections | {"autoencoder": AUTOENCODER | {"lr": 0.004}})
     run(train_autoencoder)
-    assert "not the autoencoder in whose latents 'base' works" in run(evaluate_latents, "--variant", "base", status=1)
+    assert "not the autoencoder in whose latents 'base' works" in run(evaluate_latents, "--model", "base", status=1)
 
 
 def train_experts() -> None:

@@ -126,7 +126,7 @@ def test_a_bad_record_of_pruning_is_refused(bad):
 
 READERS: dict[str, tuple[Stage, tuple[str, ...]]] = {
     "measured": (profile_loss, ("--model", "base")),
-    "scored": (evaluate_fid, ("--variant", "base")),
+    "scored": (evaluate_fid, ("--model", "base")),
     "pruned": (prune, ("--method", "expert", "--group", "0")),
     "trained on": (finetune_groups, ("--architecture", "unpruned", "--group", "0")),
 }

@@ -16,7 +16,7 @@ OPTIONAL = {name for name, stage in GRAPH["stages"].items() if (stage.get("meta"
 
 
 def asked(*models: str) -> dict[str, Any]:
-    return DIGITS | {"variants": ["base", *models], "profiled_models": ["base"]}
+    return DIGITS | {"scored_models": ["base", *models], "profiled_models": ["base"]}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ SCORES = (
 )
 PARAMS: dict[str, Any] = {
     "profiled_models": ["base", "longer", "slot_2", "experts_unpruned", "mixed"],
-    "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
+    "scored_models": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "finetune_recipes": ["stratified"],
     "slots": {"finetune": [2]},
     "groups": {"ids": [0, 1]},
@@ -190,7 +190,7 @@ def test_the_report_says_what_was_put_in(reported: dict[str, float]) -> None:
     assert found["longer_x0_loss_over_log_snr_change_percent"] == pytest.approx(-2, abs=1e-4)
     assert "stratified_loss_over_timesteps_change_percent" not in found
     assert found["own_slot_2_percent"] == pytest.approx(-20, abs=0.01)
-    assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["variants"]
+    assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["scored_models"]
     ends = [reported[f"fid_percent_{end}/experts_unpruned"] for end in ("low", "change", "high")]
     assert ends == sorted(ends)
     assert ends[1] == pytest.approx(-25)

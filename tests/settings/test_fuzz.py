@@ -50,7 +50,7 @@ TAKEN: list[dict[str, Any]] = [
     {"data.holdout": 0.9, "evaluation.allow_singular": True},
     {"training.checkpoint_every": 1, "training.log_every": 1000, "training.batch_size": 16, "recipes.base.images": 64},
     {"groups.ids": [0], "groups.min_ratio": 1.0, "sampling.steps": [99], "sampling.spacing": None, "sampling.eta": 1.0},
-    {"slots.count": 100, "slots.finetune": [100], "profiled_models": ["base"], "variants": ["base", "experts_pruned"]},
+    {"slots.count": 100, "slots.finetune": [100], "profiled_models": ["base"], "scored_models": ["base", "mixed"]},
 ]
 
 

@@ -76,14 +76,14 @@ def test_all_that_is_wrong_is_listed_a_line_each(tmp_path: Path) -> None:
         "training.batch_size": 0,  # a value out of range,
         "extractor.kind": "vgg",  # a word that is none,
         "sampling.steps": 3000,  # more steps than timesteps,
-        "variants": ["base", "bass"],  # a model that nobody trains,
+        "scored_models": ["base", "bass"],  # a model that nobody trains,
         "slots.count": 5000,  # and more slots than timesteps.
     }
     with pytest.raises(UserError) as refusal:
         Params.read(written(edited(edits), tmp_path))
     lines = [unnumbered(line, tmp_path / "params.yaml") for line in str(refusal.value).splitlines()]
     beginnings = ["data.colour: unknown key", "training.batch_size: 0; ", 'extractor.kind: "vgg"; ']
-    beginnings += ["sampling.steps: 3000 steps of 1000", "variants: 'bass' is not trained", "slots.count: 5000 ranges"]
+    beginnings += ["sampling.steps: 3000 steps of", "scored_models: 'bass' is not trained", "slots.count: 5000 ranges"]
     assert len(lines) == len(edits)
     assert all(any(line.startswith(one) for line in lines) for one in beginnings), lines
 

@@ -85,7 +85,7 @@ def test_a_base_with_learned_variance_and_attention_goes_through_the_pipeline(wr
     run(profile_loss, "--model", "experts_pruned")
     measured = read_errors(Path("artifacts/profiles/experts_pruned.npz"))
     assert measured.epsilon.shape == measured.x0.shape == (50, 2)
-    run(evaluate_fid, "--variant", "experts_pruned")
+    run(evaluate_fid, "--model", "experts_pruned")
     figures = json.loads(Path("results/fid/experts_pruned.json").read_text())
     assert figures["sampling"]["variance"] == "learned"
     assert figures["fid_mean"] > 0
@@ -119,7 +119,7 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write):
     assert its.spec.condition == class_labels(2)
     assert its.macs < record.macs
     assert not torch.equal(expert.class_embedding.weight, base.class_embedding.weight)
-    run(evaluate_fid, "--variant", "experts_pruned")
+    run(evaluate_fid, "--model", "experts_pruned")
     export("base", Path("one"))
     assert Ensemble.load("one").sample(2, [40, 5], labels=torch.tensor([0, 1])).shape == (2, 1, 8, 8)
     write(pretrained="model.pt", openai=flags, condition=class_labels(3))

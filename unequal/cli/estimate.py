@@ -95,7 +95,7 @@ def workload(params: Params, macs: int, parameters: int) -> list[Work]:
 
     calls = params.sampling.predictions * (1 if params.sampling.guidance is None else PASSES)
     profiled = relative_cost(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
-    sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
+    sampled = relative_cost(params.scored_models) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     works, others = list[Work](), 0
     for stage, values in needed(read_yaml(Path(shipped("dvc.yaml"))), params.model_dump()).items():
         match stage:

@@ -60,7 +60,7 @@ def export_experts(source: Path, target: Path) -> None:
 
 
 def export(name: str, target: Path) -> None:
-    """Export a model or a set of experts, `best` or by its name in params.yaml's `variants`, with a model card."""
+    """Export a model or a set of experts, `best` or by its name in params.yaml's `scored_models`, with a model card."""
     name = best() if name == "best" else name
     source = MODELS / name
     if not source.exists():

@@ -34,7 +34,7 @@ FEWEST = 8
 #: Largest number of passes over the training images: beyond it, the base memorizes a small set.
 MOST_PASSES = 1000
 #: Lists of the models that are scored and profiled, which decide the folder's graph.
-MODELS = ("variants", "profiled_models")
+MODELS = ("scored_models", "profiled_models")
 
 
 class Network(NamedTuple):
@@ -122,7 +122,7 @@ class FolderRequest:
         finally:
             beside.unlink(missing_ok=True)
         make_folder(self.name, text, self.own_graph)
-        yield f"{self.name}: made, with all that both engines need; models: {', '.join(checked.variants)}"
+        yield f"{self.name}: made, with all that both engines need; models: {', '.join(checked.scored_models)}"
         yield from (f"  {line}" for line in choices)
         yield from self.cost(checked)
         yield f"next: cd {shlex.quote(str(self.name))}; unequal check; unequal try  # every stage, with small budgets"
@@ -191,12 +191,12 @@ class FolderRequest:
             "evaluation.kid_subset": min(500, train // 2),
             "evaluation.allow_singular": singular,
         } | {f"extractor.{key}": value for key, value in features.items()}
-        addable = [name for name in preset["variants"] if name != "base"]
+        addable = [name for name in preset["scored_models"] if name != "base"]
         if not self.all_methods:
             values |= {key: ["base"] for key in MODELS}
         change(preset, values)
         if not self.all_methods:
-            preset.yaml_add_eol_comment(f"add any to train it too: {', '.join(addable)}", "variants")
+            preset.yaml_add_eol_comment(f"add any to train it too: {', '.join(addable)}", "scored_models")
         yaml.dump(preset, result)
         more = f"; {wanted:,} would be more than {MOST_PASSES:,} passes, and memorize them" if budget < wanted else ""
         schedule = "flow, which predicts the velocity" if self.flow else f"linear, {self.prediction or 'epsilon'}"
@@ -209,7 +209,7 @@ class FolderRequest:
             f"FID's features: {features['kind']}, {why}",
         ]
         if not self.all_methods:
-            choices.append(f"further models, each a name more in `variants` of {PARAMS}: {', '.join(addable)}")
+            choices.append(f"further models, each a name more in `scored_models` of {PARAMS}: {', '.join(addable)}")
         if survey.labels:
             choices.append("labels: for FID's features alone; the network sees none unless network.condition says so")
         if singular:

@@ -41,7 +41,7 @@ LIMITS: dict[str, int] = {
 #: Upper limits of each way of pruning, and of its ranking of units.
 PRUNING_LIMITS = {"rounds": 1, "candidates": 1, "images": 64, "trials": 1}
 #: Lists of models, and models that are each profiled and scored in a different way.
-MODELS, KINDS = ("variants", "profiled_models"), ("base", "mixed", *EXPERTS)
+MODELS, KINDS = ("scored_models", "profiled_models"), ("base", "mixed", *EXPERTS)
 #: Shares of the budgets, tried from the largest until the run fits the time.
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 
@@ -101,7 +101,7 @@ def shrunk(document: dict[str, Any], file: Path) -> dict[str, Any]:
     for keys, value in smaller(document):
         document = sound(document, {keys: value}, file)
     slots = document["slots"]["finetune"]
-    kept = next((slot for slot in slots if f"slot_{slot}" in document["variants"]), slots[0])
+    kept = next((slot for slot in slots if f"slot_{slot}" in document["scored_models"]), slots[0])
     gone = {f"slot_{slot}" for slot in slots if slot != kept}
     models = {name: [model for model in document[name] if model not in gone] for name in MODELS}
     seeds = document["evaluation"]["seeds"][:1]

@@ -1,7 +1,7 @@
 """Folders of own runs: the files that `unequal init` puts there, and the package's graph cut to the models asked for.
 
-A folder's dvc.yaml holds the stages that a model in `variants` or `profiled_models` needs. It is brought up to date
-whenever an engine starts, as long as its first line stands.
+A folder's dvc.yaml holds the stages that a model in `scored_models` or `profiled_models` needs. It is brought up to
+date whenever an engine starts, as long as its first line stands.
 """
 
 import re

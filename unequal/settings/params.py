@@ -110,7 +110,7 @@ EXPERTS = ("experts_unpruned", "experts_pruned")
 class ExpertParams(Scored):
     """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
 
-    variants: Annotated[
+    scored_models: Annotated[
         tuple[Name, ...],
         Field(description="models and sets of experts that are scored, each an instance; the base among them"),
     ]
@@ -145,7 +145,7 @@ class ExpertParams(Scored):
     @property
     def samples_three_heads(self) -> bool:
         """A recipe's model has its name."""
-        return any(name in self.roles and self.roles[name].mixed for name in self.variants)
+        return any(name in self.roles and self.roles[name].mixed for name in self.scored_models)
 
     @property
     def profiled_images(self) -> int:
@@ -164,8 +164,8 @@ class ExpertParams(Scored):
         return {"groups.min_ratio": min(group.limit_ratio for group in groups)}
 
     @model_validator(mode="after")
-    def variants_are_trained(self) -> Self:
-        check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
+    def scored_models_are_trained(self) -> Self:
+        check_models("scored_models", self.scored_models, (*self.trained_models, *self.expert_sets))
         return self
 
     @model_validator(mode="after")

@@ -17,12 +17,12 @@ class Settings(StageSettings):
 
 
 @stage(Settings, shared=True)
-def main(run: Run, settings: Settings, variant: str) -> None:
-    """Score a variant that works in latents."""
+def main(run: Run, settings: Settings, model: str) -> None:
+    """Score a model that works in latents."""
     images = PreparedData.open(run.input("artifacts/images"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input("artifacts/autoencoder")
-    experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
+    experts = Ensemble.load(run.input(f"artifacts/models/{model}"), run.device)
     check_origin(experts.record, folder)
     sampling, runtime = settings.sampling, run.runtime
     calls = sampling.calls(settings.evaluation.images)
@@ -31,4 +31,4 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     scoring = Scoring(run, sampling, settings.evaluation, images, extractor, autoencoder.decode)
     space = experts.record.spec.space
     decoding = {"autoencoder": space.autoencoder, "decoding_flops_per_image": autoencoder.decoding_macs(space.shape)}
-    write_scores(scoring, experts, variant, decoding)
+    write_scores(scoring, experts, model, decoding)
