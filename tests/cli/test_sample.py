@@ -13,7 +13,6 @@ from PIL import Image
 
 from unequal.cli import sample
 from unequal.cli.sample import tiled
-from unequal.data.prepared import PreparedData
 from unequal.models.folder import save_model
 from unequal.runtime.files import write_json
 from unequal.sampling.ensemble import Ensemble
@@ -52,38 +51,6 @@ def test_pictures_are_those_of_the_ensemble_for_the_same_seed(trained: Path):
     (grid,) = pictures(trained / "one")
     assert grid.shape == (21 * 3 * 8, 21 * 3 * 8)  # enlarged to 512 pixels at most
     np.testing.assert_array_equal(grid[::21, ::21][8:16, :8], pictures(trained / "some")[3])
-
-
-def test_pictures_are_those_of_the_evaluation_to_the_bit(
-    trained: Path, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where only some of a batch are asked for."""
-    monkeypatch.setattr(sample, "DATA", prepared.path)
-    batches = list[int]()
-    images = Ensemble.images
-
-    def counted(ensemble: Ensemble, ids: Any, *arguments: Any, **options: Any) -> Any:
-        batches.append(len(ids))
-        return images(ensemble, ids, *arguments, **options)
-
-    monkeypatch.setattr(Ensemble, "images", counted)
-    done("sample", "--count", 4, "--out", "some")
-    assert batches == [3, 3]
-    ensemble = Ensemble.load("artifacts/models/longer")
-    steps = np.linspace(ensemble.schedule.timesteps - 1, 0, STEPS).round().astype(int).tolist()
-    clip = read_yaml(Path("params.yaml"))["sampling"]["clip"]
-    expected = [images(ensemble, range(first, first + 3), steps, seed=0, clip=clip)[:, 0] for first in (0, 3)]
-    np.testing.assert_array_equal(pictures(trained / "some"), np.concatenate(expected)[:4])
-
-
-@pytest.mark.parametrize(
-    ("count", "sizes"), [(1, [3]), (4, [3, 1]), (5, [3, 1, 1]), (9, [3, 1, 3, 2])], ids=["1", "4", "5", "9"]
-)
-def test_more_pictures_than_the_evaluation_scores_follow_its_last_batch(count: int, sizes: list[int]) -> None:
-    """The evaluation scores four, in batches of three."""
-    batches = sample.PictureRequest("longer", count).batches(evaluated=4, size=3)
-    assert [len(ids) for ids in batches] == sizes
-    assert [number for ids in batches for number in ids][:count] == [*range(count)]
 
 
 def test_interpolated_pictures_lead_from_one_seed_to_another(trained: Path) -> None:

@@ -1,7 +1,6 @@
 """The effective weighting of recipes: numbers and picture."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import torch
 import yaml
 from commands import done, refused
 from graph import ROOT
-from one_line import refusal
 from PIL import Image
 from safetensors.torch import save_file
 from specs import record_of, spec_of
@@ -29,7 +27,7 @@ FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 @pytest.fixture
 def params(tmp_path: Path) -> Path:
     """Recipes on a flow."""
-    base = read_yaml(ROOT / "params.yaml")["recipes"]["base"] | {"prediction": "velocity"}
+    base = read_yaml(ROOT / "presets/digits.yaml")["recipes"]["base"] | {"prediction": "velocity"}
     recipes = {
         "plain": base,
         "weighed": base | {"sampler": {"density": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
@@ -48,7 +46,7 @@ def params(tmp_path: Path) -> Path:
 
 def found(params: Path, name: str) -> EffectiveWeighting:
     settings = validate(Recipes, read_yaml(params), params)
-    return effective_weighting(name, settings.named(name), noise_schedule(settings.schedule), params.parent)
+    return effective_weighting(name, settings.recipes[name], noise_schedule(settings.schedule), params.parent)
 
 
 def test_the_product_is_density_times_weight(params: Path) -> None:
@@ -64,7 +62,7 @@ def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> 
     density, factors = np.linspace(1, 2, 200) / 300, np.linspace(3, 1, 200)
 
     def learned(name: str, **tables: np.ndarray) -> np.ndarray | None:
-        recipe, schedule = settings.named(name), noise_schedule(settings.schedule)
+        recipe, schedule = settings.recipes[name], noise_schedule(settings.schedule)
         return effective_weighting(name, recipe, schedule, params.parent, learned=tables).product
 
     product = learned("learning", density=density, importance=1 / density)
@@ -95,7 +93,7 @@ def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(param
     settings, held = validate(Recipes, read_yaml(params), params), np.zeros(200)
     held[20:40] = 1 / 20
     slot = effective_weighting(
-        "slot_2", settings.named("slot"), noise_schedule(settings.schedule), Path(), TimestepRange(20, 39)
+        "slot_2", settings.recipes["slot"], noise_schedule(settings.schedule), Path(), TimestepRange(20, 39)
     )
     weighed = found(params, "weighed").weight
     assert slot.product is not None and slot.weight is not None and weighed is not None
@@ -105,20 +103,10 @@ def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(param
     assert not slot.weight[:20].any() and not slot.weight[40:].any()
 
 
-def test_what_a_study_has_learned_is_drawn_in_the_mean_of_its_trainings(params: Path) -> None:
-    settings, folder = validate(Recipes, read_yaml(params), params), params.parent
-    for block, factors in enumerate((np.full(200, 3.0), np.linspace(1, 5, 200))):
-        learned = {"effective_weighting": {"factors": factors.tolist()}}
-        write_json(folder / f"results/trainings/learned/block_{block}.json", learned)
-    (learned,) = settings.curves("learned", folder)
-    assert learned.product is not None
-    np.testing.assert_allclose(learned.product, np.linspace(2, 4, 200) / 600)
-
-
 def test_a_weight_whose_parameters_lie_beside_a_model_is_drawn(params: Path) -> None:
     document, model = read_yaml(params), params.parent / "artifacts/models/learned"
     settings = validate(Recipes, document, params)
-    recipe, spec = settings.named("learned"), spec_of("velocity", schedule="flow", timesteps=200, shift=3.0)
+    recipe, spec = settings.recipes["learned"], spec_of("velocity", schedule="flow", timesteps=200, shift=3.0)
     write_json(model / "model.json", record_of(0, 199, spec).model_dump())
     objective = objective_for(spec, noise_schedule(settings.schedule), recipe.loss_weight)
     nn.init.normal_(next(objective.parameters()), generator=torch.Generator().manual_seed(0))
@@ -136,24 +124,6 @@ def test_parameters_of_another_weight_are_refused(params: Path) -> None:
     save_file({"uncertainty.weight": torch.zeros(3)}, model / "objective.safetensors")
     line = refused("weights", "learned", "--params", params)
     assert "objective.safetensors: learned by other settings; train learned again" in line
-
-
-def with_plan(params: Path, groups: dict[str, Any]) -> Recipes:
-    document = read_yaml(params)
-    plan = {"groups": groups, "pruning": None, "start": "base", "recipe": document["recipes"]["expert"]}
-    return validate(Recipes, document | {"plans": {"two": plan}}, params)
-
-
-def test_a_plan_is_drawn_for_each_of_its_groups(params: Path) -> None:
-    # λ = 0 is s = ½ behind a shift of 3, which is ¼ before it.
-    data, noise = with_plan(params, {"kind": "boundary", "log_snr": 0.0}).curves("two", params.parent)
-    assert (data.name, noise.name) == ("two_0", "two_1")
-    assert (np.flatnonzero(data.density)[-1], np.flatnonzero(noise.density)[0]) == (49, 50)
-    odd = with_plan(params, {"kind": "interleaved", "count": 2}).curves("two", params.parent)[1]
-    assert np.flatnonzero(odd.density).tolist() == list(range(1, 200, 2))
-    by_loss = with_plan(params, {"kind": "excess_loss", "count": 2, "min_ratio": 0.5})
-    line = refusal(by_loss.curves, "two", params.parent)
-    assert line.startswith("plans.two.groups: they go by the base's excess loss, which settings do not")
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
     """Sample pictures of MODEL: the name of a model or set of experts, or a folder; default: `best`, by FID.
 
-    For equal seeds and steps these are the pictures that the pipeline's FID is computed from. With --interpolate, they
-    lead from the first noise of --seed to the first noise of the other seed.
+    For equal seeds and steps these are the pictures that FID is computed from, but for rounding. With --interpolate,
+    they lead from the first noise of --seed to the first noise of the other seed.
     """
     from unequal.cli.sample import PictureRequest, write_pictures
 

@@ -1,24 +1,59 @@
 """Export of models, as a folder that diffusers loads or as one that this library loads."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
-from unequal.cli.card import write_card
-from unequal.cli.loading import AUTOENCODER, loading_code
+from unequal.cli.loading import AUTOENCODER, FIGURES, loading_code
 from unequal.errors import UserError, say
 from unequal.models.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord, load_record
 from unequal.models.pruned import load_any_model
-from unequal.models.spec import ModelSpec
-from unequal.runtime.files import appearing, read_json, refuse_existing
-from unequal.sampling.ensemble import Ensemble, group_folders
+from unequal.report.figures import computation
+from unequal.report.formatting import with_prefix
+from unequal.report.results import sampling_condition
+from unequal.runtime.files import appearing, json_or_none, read_json, refuse_existing
+from unequal.sampling.ensemble import Ensemble
 from unequal.settings.schedule import FlowSchedule
 
-SCORES = Path("results/scores.json")
-MODELS = Path("artifacts/models")
+SCORES, TRAINED = Path("results/scores.json"), Path("results/metrics")
+MODELS, DATA = Path("artifacts/models"), Path("artifacts/data/facts.json")
+CARD_TEXT = """\
+---
+library_name: {library}
+pipeline_tag: unconditional-image-generation
+---
+
+# {name}
+
+A diffusion model of {shape} values{experts}, trained with unequal.
+
+## Load it
+
+```python
+{code}
+```
+
+## How it was trained
+
+| | |
+|---|---|
+{training}
+
+## What was measured
+
+{measured}
+
+## Limits
+
+The model repeats what its training images show, their biases included. With few training images it may repeat whole
+images: compare samples with their nearest training images before you publish them. The licence of the training images
+may bind what is made of them.
+"""
 
 
 def export_model(source: Path, target: Path) -> None:
@@ -27,7 +62,10 @@ def export_model(source: Path, target: Path) -> None:
     try:
         if (source / PRUNING).exists():
             raise Unexportable("a pruned model")
-        check_process(record.spec)
+        spec = record.spec
+        of_flow, velocity = isinstance(spec.schedule, FlowSchedule), spec.prediction == "velocity"
+        if velocity != of_flow and spec.prediction != "mixed":  # diffusers cannot sample it
+            raise Unexportable(f"a model that predicts '{spec.prediction}' on schedule '{spec.schedule.name}'")
         with appearing(target) as place:
             backbone_of(net).export(net, record.spec, place, autoencoder_of(record))
             if record.classes is not None:
@@ -38,25 +76,10 @@ def export_model(source: Path, target: Path) -> None:
         say(f"{target}: diffusers cannot load {what}; unequal.Ensemble.load does")
 
 
-def check_process(spec: ModelSpec) -> None:
-    """Raise Unexportable where diffusers cannot sample this prediction on this schedule."""
-    of_flow, velocity = isinstance(spec.schedule, FlowSchedule), spec.prediction == "velocity"
-    if velocity != of_flow and spec.prediction != "mixed":
-        raise Unexportable(f"a model that predicts '{spec.prediction}' on schedule '{spec.schedule.name}'")
-
-
 def autoencoder_of(record: ModelRecord) -> Path | None:
     """Folder of a model's autoencoder; None: the model works on pixels, or the autoencoder is missing."""
     name = record.spec.space.autoencoder
     return AUTOENCODER if name is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == name else None
-
-
-def export_experts(source: Path, target: Path) -> None:
-    """Copy the experts that belong together; `Ensemble.load` takes the folder. Raises UserError if one is missing."""
-    names = [f"group_{expert.record.group}" for expert in Ensemble.load(source).experts]
-    with appearing(target) as place:
-        for name in names:
-            shutil.copytree(source / name, place / name)
 
 
 def export(name: str, target: Path) -> None:
@@ -66,10 +89,15 @@ def export(name: str, target: Path) -> None:
     if not source.exists():
         raise UserError(f"{source}: no such model; there are: {trained()}")
     refuse_existing(target)
-    (export_model if (source / RECORD).exists() else export_experts)(source, target)
-    folders = [source] if (source / RECORD).exists() else group_folders(source)
-    records = [load_record(one) for one in folders]
-    write_card(target, records, name)
+    if (source / RECORD).exists():
+        export_model(source, target)
+        records = [load_record(source)]
+    else:
+        records = [expert.record for expert in Ensemble.load(source).experts]  # of those that belong together
+        with appearing(target) as place:
+            for record in records:
+                shutil.copytree(source / f"group_{record.group}", place / f"group_{record.group}")
+    (target / "README.md").write_text(card(target, records, name), encoding="utf-8")
     say(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}", "To load it:", "")
     say(*indent(loading_code(target, name, records[0]), "    ").splitlines())
 
@@ -90,3 +118,49 @@ def best() -> str:
         case {"take": str(name)}:
             return name
     raise UserError(f"{SCORES}: names no model to take; make it again")
+
+
+def card(folder: Path, records: list[ModelRecord], name: str) -> str:
+    """Model card of an export of the run's model of that name, with its record, or those of a set's experts."""
+    first, spec = records[0], records[0].spec
+    images = sum(record.images_seen for record in records) + first.inherited_images
+    flops = sum(record.training_flops for record in records) + first.inherited_flops
+    data, training, scores = (
+        known(DATA),
+        known(TRAINED / f"train_{first.name.replace('/', '_')}.json"),
+        known(FIGURES / f"{name}.json"),
+    )
+    facts = {
+        "network": f"{first.backbone}, {with_prefix(sum(record.parameters for record in records))} parameters",
+        "schedule, prediction": f"{spec.schedule.name}, {spec.timesteps} timesteps; {spec.prediction}",
+        "images seen, FLOPs": f"{with_prefix(images)}, {with_prefix(flops)} multiply–accumulates",
+        "seed": str(first.seed),
+    }
+    with suppress(KeyError, TypeError):
+        count, digest = data["split"]["train"][1], data["sha256"][:12]
+        facts["data"] = f"{data['source']}, {count:,} training images, sha256 {digest}"
+    with suppress(KeyError, TypeError):
+        facts["computed in"] = computation(training)
+    measured = ["Nothing: this run has not scored it."]
+    with suppress(KeyError, TypeError):
+        measured = [
+            f"- FID {scores['fid_mean']:.3g} against {scores['reference']}.",
+            f"- Features: {scores['features']} of {scores['extractor']}; figures of other features do not compare.",
+            f"- Samples: {scores['samples_per_seed']} a seed, by {sampling_condition(scores['sampling'])}.",
+        ]
+    return CARD_TEXT.format(
+        library="diffusers" if (folder / "model_index.json").exists() else "unequal",
+        name=name,
+        shape=" × ".join(map(str, spec.space.shape)),
+        experts=f", {len(records)} experts for a range of timesteps each" if len(records) > 1 else "",
+        # The code runs in the folder that holds the export, so it uses the export's name alone.
+        code=loading_code(folder, name, first).rstrip().replace(f'"{folder}"', f'"{folder.name}"'),
+        training="\n".join(f"| {what} | {value} |" for what, value in facts.items() if value),
+        measured="\n".join(measured),
+    )
+
+
+def known(path: Path) -> dict[str, Any]:
+    """Facts in a file; empty where it is missing or damaged."""
+    content = json_or_none(path)
+    return content if isinstance(content, dict) else {}

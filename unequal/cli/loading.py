@@ -33,7 +33,7 @@ def sampling_of(name: str, spec: ModelSpec) -> Sampling:
         with suppress(UserError, KeyError, TypeError):
             return validate(Sampling, read(path)["sampling"], path)
     return Sampling(
-        steps=min(50, spec.timesteps), spacing="uniform", eta=0.0, clip=not is_latent(spec), batch_size=COUNT
+        steps=min(50, spec.timesteps), spacing="uniform", eta=0.0, clip=spec.space.autoencoder is None, batch_size=COUNT
     )
 
 
@@ -60,9 +60,22 @@ def loading_code(folder: Path, name: str, record: ModelRecord) -> str:
 
 
 def of_pipeline(folder: Path, kind: str, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
-    """Code for a pipeline of images without classes: its network, and the scheduler that takes the run's steps."""
-    scheduler, options = scheduler_for(spec, sampling)
+    """Code for a pipeline of images without classes: its network, and the scheduler that takes the run's steps.
+
+    DDIM without noise is DPM-Solver++ of first order, and only the latter's scheduler accepts any list of timesteps.
+    Thresholds of at most 1 clip predicted images.
+    """
+    options: dict[str, Any] = {"clip_sample": sampling.clip}
+    if sampling.solver == "heun":
+        scheduler = "HeunDiscreteScheduler"
+    elif sampling.eta == 1:
+        scheduler = "DDPMScheduler"
+        options["variance_type"] = "learned_range" if sampling.variance == "learned" else "fixed_small"
+    else:
+        scheduler, order = "DPMSolverMultistepScheduler", 1 if sampling.solver == "ddim" else 2
+        options = {"solver_order": order, "thresholding": sampling.clip}
     written = "".join(f", {key}={value!r}" for key, value in options.items())
+    noise = f"torch.randn({COUNT}, {', '.join(map(str, spec.space.shape))})"
     answer = "pipeline.unet(scheduler.scale_model_input(x, t), t).sample"
     if spec.variance == "learned" and sampling.variance != "learned":
         answer += f"[:, :{spec.space.shape[0]}]"  # without the variance
@@ -73,22 +86,7 @@ def of_pipeline(folder: Path, kind: str, spec: ModelSpec, sampling: Sampling, li
         f"scheduler = {scheduler}.from_config(pipeline.scheduler.config{written})\n"
         f"{listed}\nscheduler.set_timesteps(timesteps=timesteps)\n"
     )
-    return head + LOOP.format(noise=f"scheduler.init_noise_sigma * {noise(spec)}", answer=answer, count=COUNT)
-
-
-def scheduler_for(spec: ModelSpec, sampling: Sampling) -> tuple[str, dict[str, Any]]:
-    """Class of diffusers' scheduler that takes the same steps, and its options.
-
-    DDIM without noise is DPM-Solver++ of first order, and only the latter's scheduler accepts any list of timesteps.
-    Thresholds of at most 1 clip predicted images.
-    """
-    if sampling.solver == "heun":
-        return "HeunDiscreteScheduler", {"clip_sample": sampling.clip}
-    if sampling.eta == 1:
-        variance = "learned_range" if sampling.variance == "learned" else "fixed_small"
-        return "DDPMScheduler", {"clip_sample": sampling.clip, "variance_type": variance}
-    order = 1 if sampling.solver == "ddim" else 2
-    return "DPMSolverMultistepScheduler", {"solver_order": order, "thresholding": sampling.clip}
+    return head + LOOP.format(noise=f"scheduler.init_noise_sigma * {noise}", answer=answer, count=COUNT)
 
 
 def of_classes(folder: Path, sampling: Sampling) -> str:
@@ -105,6 +103,7 @@ def of_classes(folder: Path, sampling: Sampling) -> str:
 def of_flow(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> str:
     """Code for the network of a flow and its scheduler, whose Euler steps equal those of DDIM."""
     part, kind = ("unet", "UNet2DModel") if (folder / "unet").exists() else ("transformer", "DiTTransformer2DModel")
+    noise = f"torch.randn({COUNT}, {', '.join(map(str, spec.space.shape))})"
     differs = [
         *([f"steps by {sampling.solver}, this by Euler"] if sampling.solver != "ddim" else []),
         *(["clips predicted images"] if sampling.clip else []),
@@ -118,7 +117,7 @@ def of_flow(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -> s
         f'scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained("{folder}", subfolder="scheduler")\n'
         f"{listed}\nscheduler.set_timesteps(sigmas=[(t + 0.5) / {spec.timesteps} for t in timesteps])\n"
     )
-    loop = LOOP.format(noise=noise(spec), answer="network(x, t).sample", count=COUNT)
+    loop = LOOP.format(noise=noise, answer="network(x, t).sample", count=COUNT)
     return head + (loop if part == "unet" else "")
 
 
@@ -128,20 +127,10 @@ def of_library(folder: Path, spec: ModelSpec, sampling: Sampling, listed: str) -
     options = {"solver": "ddim", "eta": 0.0, "clip": True, "variance": "posterior"}
     way = [f"{key}={value!r}" for key, other in options.items() if (value := getattr(sampling, key)) != other]
     imports = "import unequal"
-    if is_latent(spec):
+    if spec.space.autoencoder is not None:
         imports += "\nfrom pathlib import Path\n\nfrom unequal.models.autoencoder import load_autoencoder"
         lines.append(f'autoencoder = load_autoencoder(Path("{AUTOENCODER}"), model.device, {COUNT})')
         way.append("decode=autoencoder.decode")
     arguments = ", ".join([str(COUNT), "timesteps", *way])
     guided = "# The run guided its samples by labels; this does not.\n" if sampling.guidance else ""
     return f"{guided}{imports}\n\n" + "\n".join([*lines, f"images = model.sample({arguments})  # uint8\n"])
-
-
-def is_latent(spec: ModelSpec) -> bool:
-    """Say whether a model works on latents."""
-    return spec.space.autoencoder is not None
-
-
-def noise(spec: ModelSpec) -> str:
-    """Code for the noise that sampling starts from."""
-    return f"torch.randn({COUNT}, {', '.join(map(str, spec.space.shape))})"

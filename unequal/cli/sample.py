@@ -1,6 +1,5 @@
-"""Pictures of a trained model or set of experts, equal to those from which the pipeline computes FID."""
+"""Pictures of a trained model or set of experts: those from which the pipeline computes FID, but for rounding."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,64 +58,48 @@ class PictureRequest:
     label: int | None = None
     interpolate: int | None = None
 
-    @property
-    def evaluated(self) -> bool:
-        """Say whether the pictures are among those that FID is computed from, for the seeds of the evaluation."""
-        return self.interpolate is None and self.steps is None and self.label is None
-
     def images(self) -> np.ndarray:
-        """Sampled images, uint8 [count, C, H, W], in the evaluation's batches and threads. Raises UserError."""
+        """Sampled images, uint8 [count, C, H, W], with the settings' threads. Raises UserError."""
         settings = Settings.read(self.params)
         with threads(settings.runtime.threads):
             return self.sampled(settings)
 
     def sampled(self, settings: Settings) -> np.ndarray:
-        """Sample with settings, in whole batches, since a batch of another size could round differently."""
+        """Sample with settings: the evaluation's pictures, but for rounding."""
         sampling = settings.sampling.model_copy(update={"steps": self.steps or settings.sampling.steps})
         runtime, device = settings.runtime, device_of(settings.runtime)
         ensemble = Ensemble.load(self.folder(), device)
-        # The evaluation's pictures are compiled where the evaluation's are: compiled kernels may round differently.
-        calls = sampling.calls(settings.evaluation.images if self.evaluated else self.count)
+        calls = sampling.calls(self.count)
         ensemble = ensemble.accelerated(sampling.precision, runtime.channels_last, runtime.compile, calls)
         ensemble = guided(ensemble, sampling.guidance)
-        spec, data = ensemble.record.spec, PreparedData.open(DATA) if DATA.exists() else None
-        latent, labels = spec.space.autoencoder is not None, None
+        record = ensemble.record
+        spec, data = record.spec, PreparedData.open(DATA) if DATA.exists() else None
+        latent, labels, decode = spec.space.autoencoder is not None, None, None
         if self.label is not None:
             labels = torch.tensor([self.label])
         elif data is not None and spec.conditioning.takes_labels_of_images:
             labels = data.labels_of("holdout")
+        if latent:
+            if autoencoder_of(record) is None:
+                raise UserError(f"{AUTOENCODER}: not the autoencoder that {record.name} was trained with")
+            decode = load_autoencoder(AUTOENCODER, device, sampling.batch_size, sampling.precision).decode
         options: SamplingOptions = {
             "seed": self.seed,
             "eta": sampling.eta,
             "clip": sampling.clip,
             "originals": None if data is None or latent else tensor_of(data.holdout),
             "variance": sampling.variance,
-            "decode": self.decoder(ensemble, sampling, device) if latent else None,
+            "decode": decode,
             "labels": labels,
             "solver": sampling.solver,
         }
-        timesteps, start = self.timesteps(sampling, ensemble), self.start(ensemble)
-        batches = self.batches(settings.evaluation.samples, sampling.batch_size)
-        parts = list[np.ndarray]()
-        with progress(batches[-1].stop, "images", label="samples", shown=runtime.progress) as bar:
-            for ids in batches:
+        timesteps, start, parts = self.timesteps(sampling, ensemble), self.start(ensemble), list[np.ndarray]()
+        with progress(self.count, "images", label="samples", shown=runtime.progress) as bar:
+            for ids in cut(self.count, sampling.batch_size):
                 numbers, first = (ids, None) if start is None else ([0] * len(ids), start[ids.start : ids.stop])
                 parts.append(ensemble.images(numbers, timesteps, start=first, **options).numpy())
                 bar.update(len(ids))
-        return np.concatenate(parts)[: self.count]
-
-    def batches(self, evaluated: int, size: int) -> list[range]:
-        """Cut the numbers of the pictures into batches: those of the evaluation that are asked for, and further ones.
-
-        Args:
-            evaluated: number of samples that the evaluation scores.
-            size: largest number of pictures of a batch.
-        """
-        if not self.evaluated:
-            return cut(self.count, size)
-        further = cut(self.count - evaluated, size)
-        everything = [*cut(evaluated, size), *(range(evaluated + ids.start, evaluated + ids.stop) for ids in further)]
-        return [ids for ids in everything if ids.start < self.count]
+        return np.concatenate(parts)
 
     def start(self, ensemble: Ensemble) -> Tensor | None:
         """Noises [count, …] on the great circle from the first noise of `seed` to that of `interpolate`, if given.
@@ -149,12 +132,6 @@ class PictureRequest:
             place = "--steps" if self.steps else f"{self.params}: sampling.steps"
             raise UserError(f"{place}: {asked}; the model has {known} timesteps, 0 … {known - 1}")
         return timesteps_of(sampling, ensemble.record.spec)
-
-    def decoder(self, ensemble: Ensemble, sampling: Sampling, device: torch.device) -> Callable[[Tensor], Tensor]:
-        """Decoder of a model of latents. Raises UserError where its autoencoder is missing."""
-        if autoencoder_of(ensemble.record) is None:
-            raise UserError(f"{AUTOENCODER}: not the autoencoder that {ensemble.record.name} was trained with")
-        return load_autoencoder(AUTOENCODER, device, sampling.batch_size, sampling.precision).decode
 
 
 def device_of(runtime: Runtime) -> torch.device:
