@@ -15,7 +15,7 @@ extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid"]
 root_doc = "README"
 templates_path = ["templates"]
 html_additional_pages = {"index": "index.html"}  # leads to the first page
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "studies/**.md"]
+include_patterns = ["README.md", "docs/**.md", "studies/**.md"]
 exclude_patterns = ["docs/example/**"]  # tables that a page includes
 html_theme = "furo"
 html_title = "unequal"
@@ -42,7 +42,7 @@ def contents() -> str:
     tour = [pages[name] for name in TOUR if name in pages]
     reference = [page for page in pages.values() if page not in (*own, *tour)]
     studies = [str(page.relative_to(ROOT).with_suffix("")) for page in sorted((ROOT / "studies").rglob("README.md"))]
-    parts = {"Tour": tour, "Reference": [*reference, "CHANGELOG"], "Add your own": own, "Studies": studies}
+    parts = {"Tour": tour, "Reference": reference, "Add your own": own, "Studies": studies}
     return "\n".join(TOCTREE.format(caption=caption, pages="\n".join(entries)) for caption, entries in parts.items())
 
 
