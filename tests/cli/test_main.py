@@ -55,7 +55,6 @@ def empty(project: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("estimate", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro train_base` trains"),
         ("export best taken", "results/scores.json: missing; `best` needs the scores of a whole run. Or name a model;"),
@@ -73,7 +72,7 @@ def test_what_is_wrong_is_one_line_and_status_1(empty: Path, arguments: str, lin
     ("arguments", "line"),
     [
         ("nothing", "No such command 'nothing'."),
-        ("clean --forever", "No such option '--forever'."),
+        ("plots --forever", "No such option '--forever'."),
         ("estimate a.yaml b.yaml", "Got unexpected extra argument (b.yaml)"),
     ],
 )

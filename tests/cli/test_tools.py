@@ -1,7 +1,5 @@
 """The commands beside the pipeline, as a user calls them."""
 
-import os
-import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,13 +11,11 @@ import yaml
 from commands import done
 from diffusers import DDIMPipeline, DDPMPipeline, FlowMatchEulerDiscreteScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
-from filelock import FileLock
 from graph import ROOT
 from pydantic import TypeAdapter
 from sklearn.datasets import load_digits
 from specs import class_labels, low_resolution, spec_of
 
-from unequal.cli import clean
 from unequal.cli.export import export
 from unequal.cli.loading import loading_code
 from unequal.cli.sample import PictureRequest
@@ -253,32 +249,3 @@ def test_the_code_of_an_export_says_where_it_differs_from_the_run(project: Path)
     write_json(project / "results/fid/flow.json", {"sampling": SAMPLING})
     code = loading_code(project / "taken", "flow", flow)
     assert code.startswith("# The run steps by dpm_solver_2m, this by Euler, and clips predicted images.\n")
-
-
-def test_clean_lists_and_deletes_what_is_old_and_leaves_what_a_running_stage_uses(project: Path):
-    old, used, left = (project / f"work/{name}" for name in ("train_base-0123", "prune-4567", "prune-89ab"))
-    for folder in (old, used, left):
-        folder.mkdir(parents=True)
-        (folder / "state").write_bytes(b"x" * 1000)
-        folder.with_name(f"{folder.name}.lock").touch()
-    week_ago = time.time() - 7 * 86_400
-    for path in (old / "state", old):
-        os.utime(path, (week_ago, week_ago))
-    with FileLock(f"{used}.lock", timeout=0):
-        for options in ([], ["--delete", "--older-than", 3], ["--delete"]):
-            lines = {line.split()[-1]: line for line in done("clean", *options).splitlines()}
-            assert "in use" in lines["prune-4567"] or "--older-than" in options
-            assert (old.exists(), left.exists()) == (not options, "--delete" not in options or len(options) > 1)
-    assert (used / "state").exists()
-    assert not left.with_name("prune-89ab.lock").exists()
-    done("clean", "--delete")
-    assert list((project / "work").iterdir()) == []
-
-
-def test_what_a_published_file_shares_with_a_work_directory_is_not_freed(project: Path):
-    work = project / "work/train_base-0123"
-    work.mkdir(parents=True)
-    for name in ("outputs", "state"):
-        (work / name).write_bytes(b"x" * 10_000_000)
-    os.link(work / "outputs", project / "published")
-    assert clean.size_and_age(work)[0] == 10_000_000

@@ -11,7 +11,7 @@ from graph import ROOT
 from harness.server import free_port
 from one_line import refusal
 
-from unequal.cli.ui import open_pages
+from unequal.cli.pages import open_pages
 from unequal.pipeline.logger import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.training import Tracking

@@ -200,6 +200,6 @@ def test_a_recording_that_must_wait_is_reported_in_one_line(capsys):
         process.stdout.readline()
         record_or_report(GRAPH)
         process.communicate()
-    said = f"Error: {GRAPH}: another process uses DVC; run `unequal record` when it has ended\n"
+    said = f"Error: {GRAPH}: another process uses DVC; start Snakemake again when it has ended\n"
     assert capsys.readouterr().err == said
     assert len(list(finished_runs())) == 1

@@ -15,7 +15,7 @@ from specs import class_labels, recipe_of, spec_of
 from tensors import equal
 from torch import nn
 
-from unequal.cli.averages import average
+from unequal.cli.export import average
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert

@@ -4,7 +4,6 @@ Implementations are imported inside each subcommand, so that help appears at onc
 """
 
 import os
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from unequal.errors import say
 
 FILE = click.Path(path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-GRAPH = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def entered(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
@@ -173,7 +171,7 @@ def export(name: str, target: Path) -> None:
 @click.option("--width", type=float, required=True, help="Relative width: 0.05, 0.1 …; at most 0.2887.")
 def average(model: Path, target: Path, width: float) -> None:
     """Write the model in the folder MODEL, with its weight average of another width, to the new folder TARGET."""
-    from unequal.cli.averages import average as average_to
+    from unequal.cli.export import average as average_to
 
     share = average_to(model, width, target)
     say(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
@@ -185,7 +183,7 @@ def average(model: Path, target: Path, width: float) -> None:
 @click.option("--browser/--no-browser", default=True, help="Open the address, or print it only.")
 def ui(params_file: Path, port: int, browser: bool) -> None:
     """Open MLflow's pages of the runs; Ctrl-C ends the server."""
-    from unequal.cli.ui import open_pages
+    from unequal.cli.pages import open_pages
 
     open_pages(params_file, port, browser)
 
@@ -198,36 +196,9 @@ def plots(commits: tuple[str, ...], out: Path) -> None:
 
     With COMMITS these are compared, as by `dvc plots diff`.
     """
-    from unequal.cli.plots import write_plots
+    from unequal.cli.pages import write_plots
 
     write_plots(out, commits)
-
-
-@click.command()
-@click.argument("file", type=GRAPH, default="dvc.yaml")
-def record(file: Path) -> None:
-    """Record in DVC what stages of the graph FILE have finished.
-
-    Snakemake does so when it begins and when it ends; this is for what a killed one has left.
-    """
-    from unequal.pipeline.recording import record_finished
-
-    with chdir(file.parent):
-        names = record_finished(Path(file.name))
-    say(f"{file}: {len(names)} stages recorded")
-
-
-@click.command()
-@click.option("--delete", is_flag=True, help="Delete them.")
-@click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
-def clean(delete: bool, older_than: float) -> None:
-    """List or delete states of unfinished runs, and outputs that no engine has recorded yet.
-
-    Those that a running stage uses stay.
-    """
-    from unequal.cli.clean import visit_all
-
-    visit_all(delete, older_than)
 
 
 @click.command()

@@ -1,25 +1,45 @@
-"""Export of models, as a folder that diffusers loads or as one that this library loads."""
+"""Models in further forms: as a folder that diffusers or this library loads, or with an average of another width."""
 
+import re
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from unequal.cli.loading import AUTOENCODER, FIGURES, loading_code
 from unequal.errors import UserError, say
 from unequal.models.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.class_names import write_class_names
-from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord, load_record
+from unequal.models.folder import (
+    AVERAGES,
+    PRUNING,
+    RECORD,
+    SNAPSHOTS,
+    STATE,
+    ModelRecord,
+    load_record,
+    load_removals,
+    save_model,
+)
 from unequal.models.pruned import load_any_model
 from unequal.report.figures import computation
 from unequal.report.formatting import with_prefix
 from unequal.report.results import sampling_condition
 from unequal.runtime.files import appearing, json_or_none, read_json, refuse_existing
+from unequal.runtime.tensor_files import read_saved
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.schedule import FlowSchedule
+from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
+from unequal.training.checkpoint import strip_prefix
 
+#: Largest root-mean-square error of an average's profile, relative to the profile.
+MOST_MISSED = 0.1
 SCORES, TRAINED = Path("results/scores.json"), Path("results/metrics")
 MODELS, DATA = Path("artifacts/models"), Path("artifacts/data/facts.json")
 CARD_TEXT = """\
@@ -164,3 +184,49 @@ def known(path: Path) -> dict[str, Any]:
     """Facts in a file; empty where it is missing or damaged."""
     content = json_or_none(path)
     return content if isinstance(content, dict) else {}
+
+
+def average(model: Path, width: float, target: Path) -> float:
+    """Write a model of another relative width's average (see `unequal.training.averaging`) into a new folder.
+
+    Return the error of the average's profile, relative to the profile.
+
+    Raises:
+        UserError: there are no averages, one is not named by its step, the width cannot be made from them, or the model
+            has three heads.
+    """
+    refuse_existing(target)
+    net, record = load_any_model(model)
+    if record.spec.prediction == "mixed":
+        raise UserError(f"{model}: has three heads, which were combined by errors of its own average; train it anew")
+    files = sorted((model / AVERAGES).glob("*.safetensors"), key=lambda path: (len(path.stem), path.stem))
+    for path in files:
+        if not re.fullmatch(r"[0-9]{1,18}", path.stem):
+            raise UserError(f"{path}: no step in its name; allowed: the names that training gives, as 5000.safetensors")
+    if not files:
+        raise UserError(f"{model}: keeps no averages; set keep in training.average (kind power), and train it again")
+    profiles = [PowerProfile(int(path.stem), exponent_of(kept)) for path in files for kept in KEPT_WIDTHS]
+    target_profile = PowerProfile(record.steps, exponent_of(width))
+    weights = combination(profiles, target_profile)
+    if (share := relative_error(profiles, target_profile, weights)) > MOST_MISSED:
+        raise UserError(
+            f"{model}: {len(files)} stored snapshot(s) miss {share:.0%} of an average of width {width:g}; "
+            f"at most {MOST_MISSED:.0%}; store more, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
+        )
+    net.load_state_dict(net.state_dict() | combined(files, weights))
+    with appearing(target) as place:
+        save_model(place, net, record, load_removals(model))
+    return share
+
+
+def combined(files: Iterable[Path], weights: np.ndarray) -> dict[str, Tensor]:
+    """Sum of averages of all widths in files, times weights [averages], by parameter. Raises UserError for damage."""
+    total: dict[str, Tensor] = {}
+    shares = iter(weights.tolist())
+    for path in files:
+        tensors = read_saved(path, "make the model again").tensors
+        for width in KEPT_WIDTHS:
+            share = next(shares)
+            for name, value in strip_prefix(f"width.{width}.", tensors).items():
+                total[name] = share * value.double() + total.get(name, 0)
+    return total

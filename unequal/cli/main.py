@@ -27,8 +27,6 @@ SUBCOMMANDS = {
     "average": (f"{COMMANDS}:average", "Average a model's weights over another width."),
     "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
     "plots": (f"{COMMANDS}:plots", "Draw DVC's plots as one page that needs no network."),
-    "record": (f"{COMMANDS}:record", "Record in DVC what a killed engine has left."),
-    "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
     "compare": ("unequal.comparison.command:compare", "Run a comparison of variants in blocks, or its pilot."),
     "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),

@@ -111,7 +111,7 @@ def record_finished(graph: Path) -> list[str]:
     try:
         write_lock(graph, list(found.values()))
     except LockError:
-        raise UserError(f"{graph}: another process uses DVC; run `unequal record` when it has ended") from None
+        raise UserError(f"{graph}: another process uses DVC; start Snakemake again when it has ended") from None
     for work in found:
         clear_finished(work)
     return sorted(stage.name for stage in found.values())

@@ -1,13 +1,16 @@
-"""MLflow's pages of the project's runs, opened where the runs are: `unequal ui`."""
+"""Pages in a browser: MLflow's of the runs, and DVC's plots as one page that needs no network."""
 
-import contextlib
+import base64
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unequal.errors import UserError, say
@@ -16,10 +19,18 @@ from unequal.pipeline.params_files import read_params
 from unequal.pipeline.secrets import without_secrets
 from unequal.pipeline.workdirs import project_root
 from unequal.runtime.environment import Stopped
+from unequal.runtime.files import write_bytes
 
 #: Seconds to wait for the first answer of the server, which imports MLflow in several processes.
 START_SECONDS = 120
 HOST = "127.0.0.1"
+#: The libraries that draw DVC's plots, in loading order. Snakemake installs them for its own report.
+LIBRARIES = ("vega", "vega-lite", "vega-embed")
+#: Pattern of a plot with figures on DVC's page, or of a picture; a plot without figures is `{}`.
+SHOWN = re.compile(r"var spec = \{[^}]|<img ")
+#: Pattern of the file of a picture on DVC's page.
+PICTURE = re.compile(r'(?<=<img src=")[^"]+(?=")')
+HEAD = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Plots</title>\n'
 
 
 def open_pages(params: Path, port: int, browser: bool) -> None:
@@ -60,7 +71,7 @@ def show(server: str, experiment: str | None, browser: bool) -> None:
         webbrowser.open(f"{server}/#/{place}")
 
 
-@contextlib.contextmanager
+@contextmanager
 def server(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run MLflow's server on a port of this machine, and end it when the context ends."""
     with socket.socket() as probe:
@@ -83,8 +94,39 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until a server answers. Raises UserError where its process ends, or takes too long."""
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):
+        with suppress(OSError), urllib.request.urlopen(address, timeout=5):
             return
         time.sleep(0.5)
     late = "" if process.poll() is not None else f" within {START_SECONDS} s; try again when the machine is less busy"
     raise UserError(f"MLflow's server does not answer{late}; its own messages stand above")
+
+
+def write_plots(page: Path, revisions: Sequence[str]) -> None:
+    """Write the page of `dvc plots show`, or of `dvc plots diff` where commits are named.
+
+    Raises UserError where DVC cannot draw, or there is nothing to draw yet.
+    """
+    from snakemake.assets import Assets
+
+    scripts = "".join(f"<script>{Assets.get_content(f'{name}/{name}.js')}</script>\n" for name in LIBRARIES)
+    with tempfile.TemporaryDirectory() as folder:
+        template, drawn = Path(folder, "template.html"), Path(folder, "index.html")
+        template.write_text(f"{HEAD}{scripts}</head><body>{{plot_divs}}</body></html>\n", encoding="utf-8")
+        words = [sys.executable, "-m", "dvc", "plots", "diff" if revisions else "show", *revisions]
+        words += ["--html-template", str(template), "--out", folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+            raise UserError(f"dvc plots: {errors[0].removeprefix('ERROR: ') if errors else done.stderr.strip()}")
+        text = drawn.read_text(encoding="utf-8") if drawn.exists() else ""
+        if not SHOWN.search(text.rpartition("</head>")[2]):
+            raise UserError("dvc plots: nothing to draw yet; run `snakemake --cores all` or `dvc repro` first")
+        say(*done.stderr.splitlines(), err=True)
+        text = PICTURE.sub(lambda found: f"data:image/png;base64,{encoded(Path(folder, found[0]))}", text)
+        write_bytes(page, text.encode())
+    say(page)
+
+
+def encoded(file: Path) -> str:
+    """Content of a file in base64."""
+    return base64.b64encode(file.read_bytes()).decode()
