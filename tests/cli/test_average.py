@@ -34,9 +34,9 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter += torch.randn(parameter.shape, generator=generator)
-        averages.update()
+        averages.update(tuple(net.parameters()))
         for one in wanted.values():
-            one.update()
+            one.update(tuple(net.parameters()))
         if step in kept.steps:
             write_saved(kept.work / f"{step}.safetensors", Saved(averages.snapshot_tensors(), {"step": step}))
     save_model(tmp_path / "model", net, make_record(net, steps=STEPS, images_seen=4 * STEPS), REMOVALS)

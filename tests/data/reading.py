@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from unequal.data.sources import Source
+from unequal.data.source import Source
 from unequal.settings.data import Data
 
 
@@ -16,4 +16,4 @@ def settings(**changes: Any) -> Data:
 
 def every_image(source: Source) -> np.ndarray:
     """All images, uint8 [n, H, W, C] or [n, H, W]."""
-    return np.stack([source.images[index] for index in range(len(source.images))])
+    return np.stack([source[index] for index in range(len(source))])

@@ -44,9 +44,17 @@ def folder(change: Callable[[], object], **changes: Any) -> Callable[[], None]:
     return spoil
 
 
-def file(content: bytes, name: str = "07.png") -> Callable[[], None]:
+def file(content: bytes, name: str = "07.png", **changes: Any) -> Callable[[], None]:
     """One of them replaced."""
-    return folder(partial((HERE / name).write_bytes, content))
+    return folder(partial((HERE / name).write_bytes, content), **changes)
+
+
+def split(*names: str) -> None:
+    """Move them into folders by turns, two of each pair with one name."""
+    for number, path in enumerate(sorted(HERE.iterdir())):
+        target = HERE / names[number % len(names)] / f"{number // len(names)}.png"
+        target.parent.mkdir(exist_ok=True)
+        path.rename(target)
 
 
 def picture(picture: Image.Image, **changes: Any) -> Callable[[], None]:
@@ -82,12 +90,21 @@ def header(shape: tuple[int, ...], kind: str = "|u1") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A part of a PNG."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def sixteen(colour: int, hole: bytes = b"") -> bytes:
+    """A PNG of 8 × 8 pixels of 16 bits, grey (0) or RGB (2), perhaps with a transparent colour."""
+    size = struct.pack(">IIBBBBB", 8, 8, 16, colour, 0, 0, 0)
+    rows = zlib.compress(bytes(8 * (1 + 16 * (colour + 1))))
+    holes = chunk(b"tRNS", hole) if hole else b""
+    return PNG + chunk(b"IHDR", size) + holes + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
 def bomb() -> bytes:
     """A PNG of some bytes that promises 60,000 × 60,000 pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     size = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
     return PNG + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
 
@@ -123,6 +140,7 @@ def cifar(batches: Mapping[str, bytes]) -> Callable[[], None]:
 
 
 WHOLE = npz(images=GREY)
+PLAIN = (lambda stream: (Image.fromarray(GREY[0]).save(stream, "PNG"), stream.getvalue())[1])(io.BytesIO())
 BATCH = pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 1]})
 ALL_BATCHES = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
 
@@ -131,6 +149,23 @@ IMAGES: dict[str, Bad] = {
     "a file for a folder": Bad(
         lambda: (Path("one").touch(), settings("folder", "one")), "one: not a folder; needed: a folder of images"
     ),
+    "two splits": Bad(folder(lambda: split("train", "Test")), "images: Test, train are splits of one data set"),
+    "masks in a folder": Bad(folder(lambda: split("images", "masks")), "images: 'masks' holds files named as its"),
+    "masks by name": Bad(file(PLAIN, "07_mask.png"), "images/07_mask: a mask of another picture"),
+    "classes by case": Bad(folder(lambda: split("cat", "Cat")), "images: classes 'Cat' and 'cat' differ in writing"),
+    "classes by accents": Bad(
+        folder(lambda: split("caf\u00e9", "cafe\u0301")), "images: classes 'cafe\\u0301' and 'caf\\xe9' differ"
+    ),
+    "an empty file": Bad(file(b""), "images/07.png: not a readable image (an empty file)"),
+    "a pointer": Bad(
+        file(b"version https://git-lfs.github.com/spec/v1\noid"), "07.png: not a readable image (a pointer"
+    ),
+    "a page": Bad(file(b"\n<!DOCTYPE html><html>"), "images/07.png: not a readable image (a page in HTML)"),
+    "HDF5": Bad(array(b"\x89HDF\r\n\x1a\n"), "images.npz: not readable (a file of HDF5)"),
+    "sixteen bits of colour": Bad(
+        file(sixteen(2), convert=False), "images/07.png: 16 bits, where data.convert: false allows 8-bit"
+    ),
+    "sixteen bits with a hole": Bad(file(sixteen(0, b"\0\0")), "images/07.png: 16 bits with one transparent colour"),
     "an empty folder": Bad(folder(emptied), "images: no images in it"),
     "text": Bad(file(b"I am a picture"), "images/07.png: not a readable image"),
     "a pickle": Bad(file(pickle.dumps(Trap())), "images/07.png: not a readable image"),

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from unequal.data import sources
+from unequal.data import folders, sources
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
@@ -162,26 +162,25 @@ def settings(path: Path, **changes: Any) -> Data:
 @pytest.mark.parametrize("case", PICTURES.values(), ids=PICTURES)
 def test_a_picture_is_read_as_it_is_meant(tmp_path, case):
     (tmp_path / case.name).write_bytes(case.content)
-    images = sources.load(settings(tmp_path, **case.settings)).images
-    assert isinstance(images, sources.FolderImages)
+    images = sources.open_source(settings(tmp_path, **case.settings))
     found = images[0]
     assert np.array_equal(found, case.right[None] if case.right.ndim == 2 else case.right.transpose(2, 0, 1))
     assert sorted(images.converted) == sorted(case.lost)
     if case.lost:
         with pytest.raises(UserError, match=r"set data\.convert: true"):
-            sources.load(settings(tmp_path, convert=False, **case.settings)).images[0]
+            sources.open_source(settings(tmp_path, convert=False, **case.settings))[0]
 
 
 def test_a_cmyk_jpeg_is_read_as_its_colour(tmp_path):
     Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "a.jpg", quality=95)
-    found = sources.load(settings(tmp_path)).images[0].astype(int)
+    found = sources.open_source(settings(tmp_path))[0].astype(int)
     assert np.abs(found - RED[:, None, None]).max() < 8
 
 
 def test_a_text_of_a_png_is_read_up_to_a_bound(tmp_path):
     (tmp_path / "a.png").write_bytes(with_text(80 * 2**20))
     with pytest.raises(UserError, match=r"a\.png: not a readable image \(Decompressed data too large"):
-        sources.load(settings(tmp_path)).images[0]
+        sources.open_source(settings(tmp_path))[0]
 
 
 class Folder(NamedTuple):
@@ -240,11 +239,10 @@ def test_folders_are_classes_where_they_are_meant_so(tmp_path, case):
     for name in (*case.pictures, *case.others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(saved(PHOTO) if name in case.pictures or name.endswith(".png") else b"no picture")
-    source = sources.load(settings(tmp_path))
+    source = sources.open_source(settings(tmp_path))
     assert (source.classes, source.left_out) == (case.classes, case.left_out)
     assert (source.labels.tolist() if source.labels is not None else []) == list(case.labels)
     assert source.notes == ((case.note.format(tmp_path),) if case.note else ())
-    assert sources.labels_in(settings(tmp_path))[0] == (None if case.classes is None else len(case.classes))
 
 
 class Labels(NamedTuple):
@@ -272,10 +270,9 @@ ARRAYS = {
 def test_classes_of_an_array_are_those_that_occur(tmp_path, case):
     path = tmp_path / "a.npz"
     np.savez(path, images=np.stack([RGB] * 4), **case.arrays)
-    source = sources.load(settings(path, source="array"))
+    source = sources.open_source(settings(path, source="array"))
     assert source.classes == case.classes and source.notes == tuple(note.format(path) for note in case.notes)
     assert (source.labels.tolist() if source.labels is not None else []) == list(case.labels)
-    assert sources.labels_in(settings(path, source="array"))[0] == (case.classes and len(case.classes))
 
 
 def test_a_name_that_is_no_utf_8_is_a_file_and_a_class_like_others(tmp_path):
@@ -344,7 +341,7 @@ def test_what_a_set_holds_is_said_before_it_is_decoded_and_what_became_of_it_aft
     def fails(*_: object) -> None:
         pytest.fail("an image is decoded")
 
-    monkeypatch.setattr(sources, "decode", fails)
+    monkeypatch.setattr(folders, "decode", fails)
     with pytest.raises(
         UserError, match=r"images/grey\.png: grey, where data\.channels: 3 and convert: false allow RGB"
     ):

@@ -81,3 +81,11 @@ def test_damaged_data_are_refused_in_one_line(places):
     (places / "cut.npz").write_bytes((places / "bare.npz").read_bytes()[:-9])
     for name, said in (("odd.npz", "odd.npz: labels of type float32"), ("cut.npz", "cut.npz: not readable")):
         assert said in refusal(check_labels, params(places / name))
+
+
+def test_held_out_images_of_cifar10_are_counted_as_they_are_prepared(tmp_path):
+    """It has 50,000 training images: 0.04 of them are 2,000, where 60,000 would give enough for FID."""
+    edits = {"data.holdout": 0.04, "evaluation.against": "holdout", "evaluation.kid_subset": 1000}
+    chosen = Params.read(edited(DEFAULT.with_name("presets") / "cifar10-ddpm.yaml", edits, tmp_path))
+    with pytest.raises(UserErrors, match=r"half of 2000 real images, of 50000 .* fewer than extractor\.features 2048"):
+        check_images(chosen)

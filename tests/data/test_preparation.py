@@ -14,9 +14,9 @@ from PIL import Image
 from reading import settings
 
 from unequal.data import decoding
+from unequal.data.folders import Folder
 from unequal.data.preparation import prepare, training_images
 from unequal.data.prepared import PreparedData
-from unequal.data.sources import FolderImages
 from unequal.errors import UserError
 
 
@@ -114,24 +114,24 @@ def test_a_preparation_that_was_stopped_decodes_no_finished_part_again(tmp_path,
     chosen = settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.25)
     whole = prepare(chosen, 1, tmp_path / "whole")
     monkeypatch.setattr(decoding, "PART_BYTES", 4 * 3 * 8 * 8)
-    plain, seen = FolderImages.attempt, list[int]()
+    plain, seen = Folder.attempt, list[int]()
 
-    def stopped(images: FolderImages, index: int) -> Any:
+    def stopped(images: Folder, index: int) -> Any:
         if len(seen) == 5:  # in the second part
             raise KeyboardInterrupt
         seen.append(index)
         return plain(images, index)
 
-    def counted(images: FolderImages, index: int) -> Any:
+    def counted(images: Folder, index: int) -> Any:
         seen.append(index)
         return plain(images, index)
 
     monkeypatch.setattr(decoding.os, "sched_getaffinity", lambda _: {0})
-    monkeypatch.setattr(FolderImages, "attempt", stopped)
+    monkeypatch.setattr(Folder, "attempt", stopped)
     with pytest.raises(KeyboardInterrupt):
         prepare(chosen, 1, tmp_path / "data", tmp_path / "parts")
     first, seen[:] = seen[:4], []
-    monkeypatch.setattr(FolderImages, "attempt", counted)
+    monkeypatch.setattr(Folder, "attempt", counted)
     assert prepare(chosen, 1, tmp_path / "data", tmp_path / "parts") == whole
     assert len(seen) == 8 and not {*seen} & {*first}
     images = [np.load(tmp_path / folder / "images.npy", allow_pickle=False) for folder in ("whole", "data")]

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from unequal.cli.architecture import limited_groups, network_of, spec_of
-from unequal.data.sources import load
+from unequal.data.sources import open_source
 from unequal.data.split import training_images
 from unequal.errors import UserError, one_line, say
 from unequal.models.backbones.backbone import backbone_of, build_outline, layer_macs, training_flops
@@ -125,11 +125,9 @@ def workload(params: Params, macs: int, parameters: int) -> list[Work]:
 
 
 def images_at_hand(params: Params) -> tuple[int, int] | None:
-    """Number of training and of held-out images; None: the data are not available, or would be downloaded."""
-    if params.data.source == "cifar10":
-        return None
+    """Number of training and of held-out images; None: the data are not available."""
     try:
-        count = len(load(params.data).images)
+        count = len(open_source(params.data))
     except UserError:
         return None
     return (train := training_images(count, params.data.holdout)), count - train

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image
 
+from unequal.data.folders import Folder
 from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
-from unequal.data.sources import FolderImages, folder
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
 from unequal.settings.data import Data
@@ -61,9 +61,8 @@ class Survey:
     def of(cls, path: Path, size: int) -> "Survey":
         """Survey a folder. Raises UserError where it holds no readable images."""
         data = Data(source="folder", path=str(path), image_size=size, channels=3, fit="crop", holdout=0.1)
-        source = folder(path, data)
-        assert isinstance(source.images, FolderImages)
-        files = source.images.files
+        source = Folder(data)
+        files = source.files
         sizes, modes, turned, unreadable = list[tuple[int, int]](), Counter[str](), 0, list[Path]()
         for file in files:
             try:

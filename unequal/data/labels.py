@@ -1,21 +1,16 @@
 """Check whether data have the images and labels that the settings ask for, as far as that is known beforehand."""
 
 from unequal.data.prepared import check_classes
-from unequal.data.sources import labels_in, load
+from unequal.data.sources import open_source
 from unequal.data.split import training_images
 from unequal.errors import UserError, UserErrors
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
 
-#: Images of sources that always have as many.
-COUNTS = {"digits": 1797, "cifar10": 60_000}
-
 
 def check_images(params: Core) -> None:
     """Raise UserErrors where data have too few images for the held-out share, or for FID."""
-    if params.data.source == "patches":  # they are cut first, by the thousand
-        return
-    count = COUNTS.get(params.data.source) or len(load(params.data).images)
+    count = len(open_source(params.data))
     problems = list[str]()
     try:
         trained = training_images(count, params.data.holdout)
@@ -41,8 +36,9 @@ def check_images(params: Core) -> None:
 
 def check_labels(params: Core) -> None:
     """Raise UserError where a network or the extractor's classifier needs labels that the data do not have."""
-    classes, note = labels_in(params.data)
-    why = f" ({note})" if note and classes is None else ""
+    source = open_source(params.data)
+    classes = None if source.classes is None else len(source.classes)
+    why = f" ({source.why_unlabelled})" if source.why_unlabelled and classes is None else ""
     try:
         check_classes(params.network.condition, classes)
     except UserError as error:

@@ -52,7 +52,14 @@ BEGINNING = re.compile(
 #: HEIF and JPEG XL, for which Pillow has no decoder.
 UNREAD_BEGINNING = re.compile(rb".{4}ftyp(hei[cxms]|hev[cxms]|mif1|msf1)|\xff\x0a|\0\0\0\x0cJXL ", re.DOTALL)
 UNREAD_ENDINGS = frozenset((".heic", ".heif", ".hif", ".jxl"))
-LONGEST_BEGINNING = 32
+LONGEST_BEGINNING = 64
+#: What other files begin with, in small letters.
+STRANGERS = {
+    b"version https://git-lfs": "a pointer of Git LFS, for which `git lfs pull` brings the file",
+    b"<!doctype html": "a page in HTML",
+    b"<html": "a page in HTML",
+    b"\x89hdf\r\n": "a file of HDF5",
+}
 #: Bytes of a PNG's texts (settings of its generator, edits) and colour profile, unpacked. Pillow's default is 1 MiB.
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 * 2**20  # type: ignore[bad-assignment]
 WHITE = (255, 255, 255)
@@ -71,7 +78,19 @@ def readable(file: Path) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # each of Pillow's decoders has its own way to say that a file is damaged
-        raise UserError(f"{file}: not a readable image ({one_line(error)})") from None
+        raise UserError(f"{file}: not a readable image ({kind_of(file) or one_line(error)})") from None
+
+
+def kind_of(file: Path) -> str:
+    """Name what is often taken for data, by its first bytes; empty for all else."""
+    try:
+        with file.open("rb") as stream:
+            beginning = stream.read(LONGEST_BEGINNING).lower()
+    except OSError:
+        return ""
+    if not beginning:
+        return "an empty file"
+    return next((kind for start, kind in STRANGERS.items() if beginning.lstrip().startswith(start)), "")
 
 
 def is_picture(file: Path) -> bool:
@@ -96,6 +115,13 @@ def opened(file: Path) -> Iterator[Image.Image]:
     """Open a file by its content; only its head is read. Pillow's exceptions are raised as they are."""
     unmarked = UNMARKED.get(file.suffix.lower())
     with Image.open(file, formats=(*FORMATS, unmarked) if unmarked else FORMATS) as picture:
+        # Pillow reads the high bytes of such pixels, and says so nowhere else.
+        depths = [tile[3] for tile in picture.tile if picture.mode not in (*DEEP_MODES, "I")]
+        picture.info["reduced"] = any(";16" in str(one) for one in depths) or (
+            picture.format == "PPM" and any(isinstance(one, tuple) and one[1] > 255 for one in depths)
+        )
+        if "transparency" in picture.info and (picture.info["reduced"] or picture.mode in DEEP_MODES):
+            raise UserError(f"{file}: 16 bits with one transparent colour; convert it to RGBA")
         yield picture
 
 
@@ -139,8 +165,9 @@ def check_head(file: Path, data: Data) -> str:
         mode = "I;16" if is_widened(picture) else picture.mode
         if data.fit == "exact" and picture.size != (data.image_size, data.image_size):
             raise wrong_size(file, *picture.size, data)
-    refuse_steps(steps_of(mode, data.channels, file), data, file)
-    return mode
+        reduced = ["16 bits"] if picture.info["reduced"] else []
+    refuse_steps(reduced + steps_of(mode, data.channels, file), data, file)
+    return f"{mode} of 16 bits" if reduced else mode
 
 
 def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Image, list[str]]:
@@ -153,6 +180,8 @@ def in_channels(picture: Image.Image, data: Data, file: Path) -> tuple[Image.Ima
         UserError: pixels that cannot be converted, or that are not to be, under `data.convert: false`.
     """
     steps = steps_of(picture.mode, data.channels, file)
+    if picture.info.get("reduced"):
+        steps.insert(0, "16 bits")
     if data.channels == 1 and picture.mode in PALETTE_MODES and not is_grey(picture.convert("RGB")):
         steps.append("RGB")
     if is_transparent(picture):

@@ -84,6 +84,9 @@ class Facts(Strict):
     source: str
     labels: int | None = Field(description="number of classes; null without labels")
     classes: list[str] | None = Field(default=None, description="their names, in the order of the labels 0, 1, …")
+    numbered: bool = Field(
+        default=False, exclude_if=lambda numbered: not numbered, description="their numbers are the same everywhere"
+    )
     converted: dict[str, int] = Field(default_factory=dict, description="what was converted with loss → images")
     left_out: int = Field(default=0, description="files and images of the source that do not count")
     copies: Copies = Field(default_factory=lambda: Copies(train=0, holdout=0))

@@ -158,21 +158,14 @@ def check_optimizer(settings: Optimizer, place: str = "optimizer") -> None:
     if settings.name not in OPTIMIZERS:
         raise UserError(f"{place}.name: '{settings.name}'; allowed: {', '.join(OPTIMIZERS)}")
     taken = signature(OPTIMIZERS[settings.name]).parameters.values()
-    allowed = [one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY]
-    if unknown := sorted(settings.keywords.keys() - set(allowed)):
-        raise UserError(f"{place}.keywords.{unknown[0]}: unknown to '{settings.name}'; allowed: {', '.join(allowed)}")
+    defaults = {one.name: one.default for one in taken if one.kind is Parameter.KEYWORD_ONLY}
+    for name, value in settings.keywords.items():
+        if name not in defaults:
+            raise UserError(f"{place}.keywords.{name}: unknown to '{settings.name}'; allowed: {', '.join(defaults)}")
+        if type(value) not in (kind := type(defaults[name]), *([int] if kind is float else [])):
+            raise UserError(f"{place}.keywords.{name}: {value!r}; allowed: a {kind.__name__}")
     if settings.momentum_decay is not None and hasattr(OPTIMIZERS[settings.name], "evaluated"):
         raise UserError(f"{place}.momentum_decay: has no meaning for '{settings.name}'; allowed: null")
-    try:
-        made([{"params": [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))]}], settings, fused=False)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{place}: '{settings.name}': {str(error).splitlines()[0]}") from None
-
-
-def made(groups: Groups, settings: Optimizer, fused: bool) -> torch.optim.Optimizer:
-    """The optimizer of groups of parameters, by the settings."""
-    make = OPTIMIZERS[settings.name]
-    return make(groups, settings.lr, settings.betas, settings.weight_decay, fused, **settings.keywords)
 
 
 def build_optimizer(
@@ -197,9 +190,10 @@ def build_optimizer(
     if learned := list(learned):
         groups.append({"params": learned, "weight_decay": 0.0})
     try:
-        return made(groups, settings, fused=device.type in ("cpu", "cuda"))
-    except ValueError as error:
-        raise UserError(f"optimizer.name: '{settings.name}' and this network: {str(error).splitlines()[0]}") from None
+        make, fused = OPTIMIZERS[settings.name], device.type in ("cpu", "cuda")
+        return make(groups, settings.lr, settings.betas, settings.weight_decay, fused, **settings.keywords)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"optimizer.name: '{settings.name}': {str(error).splitlines()[0]}") from None
 
 
 def evaluated_weights(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:

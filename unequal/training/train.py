@@ -259,8 +259,8 @@ def check_data(job: TrainingJob, spec: ModelSpec) -> None:
 def check_class_numbers(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> None:
     """Raise UserError where a pretrained network knows the classes of the data by other numbers, or by unknown ones."""
     names = job.data.facts["classes"]
-    if names is None or spec.conditioning.embedded_classes is None or job.data.facts["source"] == "cifar10":
-        return  # CIFAR-10 numbers its classes itself
+    if names is None or spec.conditioning.embedded_classes is None or job.data.facts.get("numbered"):
+        return
     numbers = class_numbers(names, read_class_names(pretrained), len(names), "network.pretrained")
     if wrong := [(name, ours, its) for ours, (name, its) in enumerate(zip(names, numbers, strict=True)) if ours != its]:
         name, ours, its = wrong[0]
