@@ -66,7 +66,7 @@ def experts_of(
             first=timesteps.first,
             last=timesteps.last,
         )
-        experts.append(Expert(Denoiser(net.to(device), record.spec), record))
+        experts.append(Expert(Denoiser.of(net.to(device), record.spec), record))
     return Ensemble(experts)
 
 
@@ -109,7 +109,7 @@ def pipelines(
         alone = experts_of([deepcopy(net)], whole, params, device)  # compiling changes a network in place
         quick = alone.accelerated("bf16", channels_last=True, compiled=True)
         work["ours_fast"] = lambda: quick.sample(images, timesteps, batch_size=images)
-        work["passes_fast"] = partial(forward_passes, quick.experts[0].denoiser, images, timesteps)
+        work["passes_fast"] = partial(forward_passes, quick.experts[0], images, timesteps)
     times = in_turns(work, rounds, device)
     return {
         "ratio": ratio(times["diffusers"], times["ours"]),
@@ -123,8 +123,9 @@ def pipelines(
 
 
 @torch.no_grad()
-def forward_passes(denoiser: Denoiser, images: int, timesteps: Sequence[int]) -> None:
+def forward_passes(expert: Expert, images: int, timesteps: Sequence[int]) -> None:
     """Predictions of one batch of noise at each timestep, and nothing else."""
-    batch = torch.randn(images, *denoiser.spec.space.shape, device=denoiser.device)
+    denoiser = expert.denoiser
+    batch = torch.randn(images, *expert.record.spec.space.shape, device=denoiser.device)
     for t in timesteps:
         denoiser.answer(batch, torch.full((images,), t, device=denoiser.device))

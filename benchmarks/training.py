@@ -20,6 +20,7 @@ from torch import nn
 from benchmarks.loops import STEPS, DocumentedLoop, Loop, MinimalLoop, Passes
 from benchmarks.timing import Clock, effort, in_turns
 from unequal.cli.architecture import network_of, spec_of
+from unequal.models.denoiser import Denoiser
 from unequal.runtime.devices import chosen_precision, memory_format
 from unequal.settings.network import DiT
 from unequal.settings.params import Params
@@ -88,7 +89,7 @@ def our_loop(
         source = BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
     compiling = {"compile": bool(compiler), "cuda_graphs": isinstance(compiler, str)}
     return Trainer(
-        network_of(params),
+        Denoiser.of(network_of(params), spec_of(params), device=device),
         source,
         single_head(recipe, spec_of(params), device, source.sampler),
         optimizer=recipe.optimizer,

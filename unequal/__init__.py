@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from unequal.diffusion.spacing import spaced_timesteps as spaced_timesteps
     from unequal.evaluation.loss_profile import LossProfile as LossProfile
     from unequal.evaluation.loss_profile import relative_change as relative_change
-    from unequal.evaluation.validation import Points as Points
     from unequal.evaluation.validation import Validated as Validated
     from unequal.evaluation.validation import Validation as Validation
     from unequal.evaluation.validation_callback import ValidationCallback as ValidationCallback
+    from unequal.models.denoiser import Denoiser as Denoiser
     from unequal.sampling.ensemble import Ensemble as Ensemble
     from unequal.sampling.experts import Experts as Experts
     from unequal.timesteps.batches import Drawn as Drawn

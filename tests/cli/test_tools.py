@@ -21,6 +21,7 @@ from unequal.cli.loading import loading_code
 from unequal.cli.sample import PictureRequest
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
+from unequal.models.denoiser import Denoiser
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
@@ -113,12 +114,13 @@ def trained(net: torch.nn.Module, spec: ModelSpec) -> None:
     objective, generator = objective_for(spec, schedule), np.random.default_rng(0)
     images = torch.from_numpy(load_digits().images).float()[:, None] / 8 - 1
     sampler = build_sampler(TypeAdapter(AnySampler).validate_python({"density": "logit_normal"}), schedule)
+    denoiser = Denoiser.of(net, spec)
     descent = torch.optim.Adam(net.train().requires_grad_(True).parameters(), lr=2e-3)
     for _ in range(20):
         drawn = sampler.sample(generator.random((4, 16)))
         index = torch.from_numpy(generator.integers(len(images), size=16))
         times, weights = torch.from_numpy(drawn.timesteps), torch.from_numpy(drawn.weights).float()
-        loss = objective(net, Batch(images[index], torch.randn(16, 1, 8, 8), times, weights)).weighted.mean()
+        loss = objective(denoiser, Batch(images[index], torch.randn(16, 1, 8, 8), times, weights)).weighted.mean()
         descent.zero_grad()
         loss.backward()
         descent.step()

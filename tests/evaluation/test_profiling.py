@@ -66,7 +66,7 @@ def test_a_network_gets_the_labels_of_the_images_drawn(images):
 
         net = Answering(lambda x_t, t: x_t)
         net.forward = sight  # type: ignore[method-assign]
-        denoiser = Denoiser(net, spec_of("sample", condition=class_labels(len(images))))
+        denoiser = Denoiser.of(net, spec_of("sample", condition=class_labels(len(images))))
         return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, chosen), 70).epsilon.max())
 
     assert loss(labels) < 1e-6
@@ -95,14 +95,14 @@ def test_a_perfect_denoiser_loses_nothing(images, prediction):
         levels = SCHEDULE.at(timesteps, x_t)
         return target(prediction, x0.expand_as(x_t), (x_t - levels[0] * x0) / levels[1], *levels)
 
-    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(images[:1], count=4), 50).epsilon
+    losses = profile(Denoiser.of(Answering(truth), spec_of(prediction)), draws_of(images[:1], count=4), 50).epsilon
     assert losses.shape == (50, 4)
     assert losses.dtype == np.float32
     assert losses.max() < 1e-8
 
 
 def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images):
-    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("epsilon")), draws_of(images), 100).epsilon
+    losses = profile(Denoiser.of(Answering(lambda x, t: 0 * x), spec_of("epsilon")), draws_of(images), 100).epsilon
     assert losses.mean() == pytest.approx(1, abs=float(4 * losses.std() / losses.size**0.5))
     # The mean of 64 squares of a standard normal has the variance 2/64.
     assert float(losses.std()) == pytest.approx((2 / 64) ** 0.5, rel=0.15)
@@ -112,7 +112,7 @@ def test_an_error_of_x0_is_that_of_the_same_answer_clipped_where_it_is_pixels(im
     """An answer of 3 everywhere is white to a model of pixels, and 3 to one of latents."""
     draws, x0 = draws_of(images), to_model_range(images).flatten(1).double().numpy()
     for autoencoder, answer in ((None, 1.0), ("it", 3.0)):
-        denoiser = Denoiser(Answering(lambda x, t: 3 + 0 * x), spec_of("sample", autoencoder=autoencoder))
+        denoiser = Denoiser.of(Answering(lambda x, t: 3 + 0 * x), spec_of("sample", autoencoder=autoencoder))
         expected = np.square(x0 - answer).mean(1)[draws.index]
         np.testing.assert_allclose(profile(denoiser, draws, 100).x0, expected, rtol=1e-5)
 
@@ -120,13 +120,15 @@ def test_an_error_of_x0_is_that_of_the_same_answer_clipped_where_it_is_pixels(im
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
 def test_where_nothing_is_clipped_both_errors_differ_by_the_noise_over_the_signal(images, prediction):
     """‖Δx0‖² = (σ²/α²)·‖Δε‖²."""
-    denoiser = Denoiser(Answering(lambda x, t: 0.3 * x), spec_of(prediction, autoencoder="it"))
+    denoiser = Denoiser.of(Answering(lambda x, t: 0.3 * x), spec_of(prediction, autoencoder="it"))
     found = profile(denoiser, draws_of(images), 100)
     np.testing.assert_allclose(found.x0 * SCHEDULE.snr.numpy()[:, None], found.epsilon, rtol=1e-3)
 
 
 def ensemble(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], resident: bool = True) -> Ensemble:
-    experts = [Expert(Denoiser(net, spec_of()), record_of(*bounds)) for net, bounds in zip(nets, ranges, strict=True)]
+    experts = [
+        Expert(Denoiser.of(net, spec_of()), record_of(*bounds)) for net, bounds in zip(nets, ranges, strict=True)
+    ]
     return Ensemble(experts, resident)
 
 
@@ -137,7 +139,7 @@ RANGES = [(0, 9), (10, 10), (11, 49)]
 def test_each_draw_is_asked_once_of_the_expert_of_its_timestep(images, batch_size):
     """So experts' errors are those that each alone has on its timesteps, whether or not all are on the device."""
     functions = [lambda x, t, share=share: share * x for share in (0.1, 0.5, 0.9)]
-    alone = [profile(Denoiser(Answering(one), spec_of()), draws_of(images), batch_size) for one in functions]
+    alone = [profile(Denoiser.of(Answering(one), spec_of()), draws_of(images), batch_size) for one in functions]
     for resident in (True, False):
         nets = [Answering(one) for one in functions]
         found = profile(ensemble(nets, RANGES, resident), draws_of(images), batch_size)
@@ -175,7 +177,9 @@ def test_no_model_is_below_the_floor(images, tiny_net):
         return clean[(x_t - scaled).square().flatten(2).sum(2).argmin(0)]
 
     guesses = [Answering(lambda x, t: mean.expand_as(x)), Answering(nearest)]
-    rivals = [Denoiser(guess, spec_of("sample")) for guess in guesses] + [Denoiser(tiny_net(), spec_of("epsilon"))]
+    rivals = [Denoiser.of(guess, spec_of("sample")) for guess in guesses] + [
+        Denoiser.of(tiny_net(), spec_of("epsilon"))
+    ]
     for rival in rivals:
         losses = profile(rival, draws, 300).epsilon
         excess = (losses - floor).mean(1)
@@ -194,7 +198,7 @@ def test_products_of_known_errors(images):
         first, second, third = ((x0 + wrong).expand_as(x_t) for wrong in (-1, 2, turns))
         return torch.cat([first, (alpha * x_t - second) / sigma, (x_t - alpha * third) / sigma], dim=1)
 
-    denoiser = Denoiser(Answering(heads), spec_of("mixed"), torch.ones(50, 3) / 3)
+    denoiser = Denoiser.of(Answering(heads), spec_of("mixed"), torch.ones(50, 3) / 3)
     products = head_products(denoiser, draws_of(images[:1], count=3), 40).mean(1)
     expected = np.array([[1.0, -2.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
     np.testing.assert_allclose(products, np.tile(expected, (50, 1, 1)), atol=5e-3)
@@ -212,7 +216,7 @@ def test_super_resolution_is_profiled_with_what_it_sees(heads):
         return torch.cat([x0, alpha * epsilon - sigma * x0, epsilon][-heads:], dim=1)
 
     spec = spec_of("epsilon" if heads == 1 else "mixed", condition=low_resolution(4))
-    denoiser = Denoiser(Answering(answer), spec, *([torch.full((50, 3), 1 / 3)] if heads == 3 else []))
+    denoiser = Denoiser.of(Answering(answer), spec, *([torch.full((50, 3), 1 / 3)] if heads == 3 else []))
     measure = head_products if heads == 3 else lambda *asked: profile(*asked).epsilon
     assert np.abs(measure(denoiser, draws_of(plain, count=4), 50)).max() < 1e-6
 

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.evaluation.validation import Points, Validation
+from unequal.evaluation.validation import Validation
 from unequal.evaluation.validation_callback import ValidationCallback
+from unequal.models.denoiser import Denoiser
 
 IMAGES = torch.randn(16, 1, 4, 4, generator=torch.Generator().manual_seed(0))
-VALIDATION = Validation(Points.stratified(NoiseSchedule.linear(100), images=16, strata=4), "epsilon")
+VALIDATION, LINEAR = Validation.stratified(100, images=16, strata=4), NoiseSchedule.linear(100)
 
 
 class Scaled(nn.Module):
@@ -27,6 +28,10 @@ class Scaled(nn.Module):
 
     def forward(self, x_t: Tensor, timestep: Tensor) -> Tensor:
         return self.share * x_t
+
+
+def scaled() -> Denoiser:
+    return Denoiser(Scaled(), LINEAR, "epsilon")
 
 
 class Lines(GeneralTracker):
@@ -52,9 +57,10 @@ def test_a_loop_validates_every_so_many_steps_and_logs_by_its_trackers(tmp_path)
     accelerator = Accelerator(cpu=True, log_with=Lines(tmp_path / "log.jsonl"))
     accelerator.init_trackers("validated")
     net = accelerator.prepare(Scaled())
+    denoiser = Denoiser(net, LINEAR, "epsilon")
     callback = ValidationCallback(accelerator, VALIDATION, IMAGES, every=2, batch_size=5)
     for step in range(4):
-        found = callback(net, step)
+        found = callback(denoiser, step)
         assert (found is None) == (step % 2 == 1)
         with torch.no_grad():
             net.share += 0.2
@@ -65,7 +71,7 @@ def test_a_loop_validates_every_so_many_steps_and_logs_by_its_trackers(tmp_path)
         *(f"validation/stratum_{k}" for k in range(4)),
         "step",
     }
-    direct = VALIDATION(Scaled(), IMAGES)
+    direct = VALIDATION(scaled(), IMAGES)
     assert first["validation/loss"] == pytest.approx(direct.loss, rel=1e-6)
     assert (first["validation/change"], first["validation/change_stderr"]) == pytest.approx((0, 0))
     change = second["validation/loss"] / first["validation/loss"] - 1
@@ -92,12 +98,12 @@ class OneOfTwo:
 
 def test_processes_share_the_images():
     first = OneOfTwo(0)
-    ValidationCallback(first, VALIDATION, IMAGES, every=1)(Scaled(), 0)  # type: ignore[arg-type]
+    ValidationCallback(first, VALIDATION, IMAGES, every=1)(scaled(), 0)  # type: ignore[arg-type]
     assert ((first.mine > 0) == (torch.arange(16) < 8)).all()
     second = OneOfTwo(1, first.mine)
-    found = ValidationCallback(second, VALIDATION, IMAGES, every=1)(Scaled(), 0)  # type: ignore[arg-type]
+    found = ValidationCallback(second, VALIDATION, IMAGES, every=1)(scaled(), 0)  # type: ignore[arg-type]
     assert found is not None
-    assert found.errors == pytest.approx(VALIDATION(Scaled(), IMAGES).errors, rel=1e-6)
+    assert found.errors == pytest.approx(VALIDATION(scaled(), IMAGES).errors, rel=1e-6)
 
 
 def test_no_steps_between_two_validations_are_refused():

@@ -70,9 +70,10 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here, evaluator):
 def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here, evaluator):
     decided = search(here, evaluator, rounds=0, start=(MAGNITUDE,))
     figures, net = decided.figures, decided.pruned.net
-    source = evaluator.target.source("group", 8, torch_seed(evaluator.target.seed, Stream.PRUNING, FRESH))
+    target = replace(evaluator.target, net=net)
+    batch = target.source("group", 8, torch_seed(target.seed, Stream.PRUNING, FRESH)).draw(0)
     with torch.no_grad():
-        expected = float(evaluator.target.objective()(net, source.draw(0)).weighted.mean())
+        expected = float(target.objective()(target.denoiser_of(batch), batch).weighted.mean())
     assert figures["fresh_loss"] == pytest.approx(expected, rel=1e-5)
     assert figures["fresh_loss"] != figures["loss"]
     assert not any(name.startswith("control") for name in figures)

@@ -19,11 +19,10 @@ from unequal.models import pruned
 from unequal.models.backbones import backbone as registry
 from unequal.models.backbones.backbone import Backbone, Unexportable, count_cost
 from unequal.models.conditions import condition_of
-from unequal.models.denoiser import load_denoiser
 from unequal.models.folder import Removal, load_model, load_record
 from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, take_away
 from unequal.models.spec import ModelSpec
-from unequal.sampling.ensemble import Ensemble
+from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.network import Network
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
@@ -107,7 +106,7 @@ def test_a_second_backbone_goes_all_the_way(condition, tmp_path, runtime, prepar
     first, last = net.first.weight.numel(), net.last.weight.numel()
     assert count_cost(net).macs == record.macs == 64 * (first + last)
 
-    denoiser, _ = load_denoiser(base, torch.device("cpu"))
+    denoiser = Expert.load(base, torch.device("cpu")).denoiser
     draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, torch.device("cpu"), prepared.labels_of("holdout"))
     losses = profile(denoiser, draws, 100).epsilon
     assert losses.shape == (50, 4)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from unequal.diffusion.predictions import HEADS, PREDICTIONS, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.denoiser import Denoiser, selected_heads
+from unequal.models.denoiser import Denoiser
+from unequal.models.folder import Heads
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])
@@ -50,7 +51,7 @@ def draw():
 def test_the_truth_in_any_prediction(prediction, variance, draw):
     x0, epsilon, x_t = draw
     further = ("epsilon",) if variance == "learned" else ()  # as if the noise were what it says of the variance
-    denoiser = Denoiser(Knowing(x0, epsilon, (prediction, *further)), spec_of(prediction, variance=variance))
+    denoiser = Denoiser.of(Knowing(x0, epsilon, (prediction, *further)), spec_of(prediction, variance=variance))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0[None], atol=1e-3, rtol=0)
@@ -63,14 +64,14 @@ def test_the_truth_in_any_prediction(prediction, variance, draw):
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
 def test_any_mixture_of_true_heads_is_true(weights, draw):
     x0, epsilon, x_t = draw
-    denoiser = Denoiser(Knowing(x0, epsilon, HEADS), spec_of("mixed"), torch.tensor(weights).repeat(50, 1))
+    denoiser = Denoiser.of(Knowing(x0, epsilon, HEADS), spec_of("mixed"), torch.tensor(weights).repeat(50, 1))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0.expand(3, -1, -1, -1, -1), atol=1e-3, rtol=0)
 
 
 def test_heads_are_weighted_by_their_own_timestep(tiny_net):
     weights = torch.eye(3).repeat(17, 1)[:50]
-    denoiser = Denoiser(tiny_net(heads=3), spec_of("mixed"), weights)
+    denoiser = Denoiser.of(tiny_net(heads=3), spec_of("mixed"), weights)
     x_t = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     heads, mixed = denoiser.x0_of_heads(x_t, T), denoiser.x0(x_t, T)
     for i, t in enumerate(T.tolist()):
@@ -93,7 +94,7 @@ def test_super_resolution_sees_the_image_at_low_resolution(prediction, draw):
     x0, _, x_t = draw
     net = Remembering(3 if prediction == "mixed" else 1)
     weights = torch.eye(3)[:1].repeat(50, 1) if prediction == "mixed" else None
-    denoiser = Denoiser(net, spec_of(prediction, condition=low_resolution(4)), weights).conditioned_on(x0)
+    denoiser = Denoiser.of(net, spec_of(prediction, condition=low_resolution(4)), weights).conditioned_on(x0)
     found = denoiser.x0(x_t, T)
     low = x0.reshape(4, 1, 2, 4, 2, 4).mean((3, 5))
     seen = torch.nn.functional.interpolate(low, size=8, mode="bilinear")
@@ -119,7 +120,7 @@ def test_a_residual_is_predicted_around_the_enlarged_image(prediction, labelled,
     knowing.eval = lambda: net  # type: ignore[method-assign, assignment, return-value]
     condition = labelled_low_resolution(4, 3, residual=True) if labelled else low_resolution(4, residual=True)
     weights = torch.tensor([0.5, 0.25, 0.25]).repeat(50, 1) if prediction == "mixed" else None
-    denoiser = Denoiser(knowing, spec_of(prediction, condition=condition), weights)
+    denoiser = Denoiser.of(knowing, spec_of(prediction, condition=condition), weights)
     denoiser = denoiser.conditioned_on(x0, torch.tensor([0, 2, 1, 0]) if labelled else None)
     found, answered = denoiser.epsilon_and_x0(x_t, T)
     torch.testing.assert_close(found, epsilon, atol=1e-4, rtol=0)
@@ -131,39 +132,39 @@ X_T = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8)
 
 
 def test_a_condition_belongs_to_super_resolution(tiny_net):
-    plain = Denoiser(tiny_net(), spec_of("epsilon"))
+    plain = Denoiser.of(tiny_net(), spec_of("epsilon"))
     assert torch.equal(plain.conditioned_on(X_T).x0(X_T, T), plain.x0(X_T, T))
     assert "an unconditional model takes no low-resolution image" in refusal(plain.conditioned, X_T)
-    enlarging = Denoiser(Remembering(1), spec_of("epsilon", condition=low_resolution(2)))
+    enlarging = Denoiser.of(Remembering(1), spec_of("epsilon", condition=low_resolution(2)))
     for ask, asked in ((enlarging.x0, (X_T, T)), (enlarging.epsilon, (X_T, T)), (enlarging.conditioned, (None,))):
         assert "a model of super-resolution needs a low-resolution image" in refusal(ask, *asked)
 
 
 def test_a_class_conditional_network_gets_labels(tiny_net):
     net, labels = tiny_net(condition=class_labels(3)), torch.tensor([0, 2, 1, 0])
-    denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))
+    denoiser = Denoiser.of(net, spec_of("epsilon", condition=class_labels(3)))
     found = denoiser.conditioned_on(X_T, labels).epsilon(X_T, T)
     assert torch.equal(found, net(X_T, T, class_labels=labels).sample)
     assert not torch.equal(found, denoiser.conditioned(labels.flip(0)).epsilon(X_T, T))
     for ask, asked in ((denoiser.epsilon, (X_T, T)), (denoiser.conditioned_on, (X_T,))):
         assert "a model of 3 classes needs labels" in refusal(ask, *asked)
-    plain = Denoiser(tiny_net(), spec_of("epsilon"))
+    plain = Denoiser.of(tiny_net(), spec_of("epsilon"))
     assert torch.equal(plain.conditioned_on(X_T, labels).epsilon(X_T, T), plain.epsilon(X_T, T))
 
 
 def test_what_a_model_has_not_learned_is_refused(tiny_net):
     net = tiny_net()
-    assert "has learned no variance" in refusal(Denoiser(net, spec_of("epsilon")).x0_and_share, X_T, T)
-    for prediction, weights in (("mixed", None), ("epsilon", torch.ones(50, 3) / 3)):
-        assert "head weights" in refusal(Denoiser, net, spec_of(prediction), weights)
+    assert "has learned no variance" in refusal(Denoiser.of(net, spec_of("epsilon")).x0_and_share, X_T, T)
+    assert "head weights of shape [50, 3]" in refusal(Denoiser.of, net, spec_of("epsilon"), torch.ones(50, 3) / 3)
+    assert "needs head weights" in refusal(Denoiser.of(tiny_net(heads=3), spec_of("mixed")).x0, X_T, T)
 
 
 def test_heads_are_selected_by_their_products(tiny_net):
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     x_t = torch.randn(4, 1, 8, 8)
-    heads = Denoiser(net, spec_of("mixed"), torch.ones(50, 3)).x0_of_heads(x_t, T)
+    heads = Denoiser.of(net, spec_of("mixed"), torch.ones(50, 3)).x0_of_heads(x_t, T)
     for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):
-        chosen = Denoiser(net, spec_of("mixed"), selected_heads(select, products).weights)
+        chosen = Denoiser.of(net, spec_of("mixed"), Heads.selected(select, products).weights)
         torch.testing.assert_close(chosen.x0(x_t, T), expected)
 
 
@@ -180,14 +181,14 @@ class Linear(nn.Module):
 
 def test_layers_in_bf16_answer_in_float32_within_its_precision(draw):
     torch.manual_seed(0)
-    whole = Denoiser(Linear(), spec_of("epsilon"))
+    whole = Denoiser.of(Linear(), spec_of("epsilon"))
     quick = whole.accelerated("bf16", channels_last=True)
     exact, rounded = whole.answer(draw[2], T).detach(), quick.answer(draw[2], T).detach()
     assert rounded.dtype == torch.float32
     # bf16 has 8 bits: an answer differs, by less than a few parts in 2⁸.
     assert 0 < float((rounded - exact).abs().max()) < 2**-5 * float(exact.abs().max())
     assert quick.net is whole.net
-    assert whole.precision == "fp32"
+    assert whole.precision is None
     assert quick.net.layer.weight.is_contiguous(memory_format=torch.channels_last)
 
 
@@ -199,7 +200,7 @@ def test_a_network_is_compiled_once(draw, monkeypatch):
         net._compiled_call_impl = net._call_impl
 
     monkeypatch.setattr(nn.Module, "compile", count)
-    denoiser = Denoiser(Linear(), spec_of("epsilon"))
+    denoiser = Denoiser.of(Linear(), spec_of("epsilon"))
     for _ in range(2):
         denoiser.accelerated("fp32", compiled=True).answer(draw[2], T)
     assert compiled == [denoiser.net]
@@ -215,7 +216,7 @@ def test_a_smaller_batch_is_not_compiled_for(draw, monkeypatch):
 
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
     torch._dynamo.reset()
-    x_t, whole = draw[2], Denoiser(Linear(), spec_of("epsilon"))
+    x_t, whole = draw[2], Denoiser.of(Linear(), spec_of("epsilon"))
     quick = whole.accelerated("fp32", compiled=True)
     for size, graphs in ((3, 1), (2, 1), (3, 1), (4, 2), (1, 2)):
         answer = quick.conditioned(None).answer(x_t[:size], T[:size])

@@ -153,7 +153,7 @@ def test_a_flow_is_sampled_by_the_scheduler_of_diffusers_and_comes_back(tmp_path
             answer = theirs(pictures, timestep=t.expand(3), class_labels=labels).sample
             pictures = scheduler.step(answer, t, pictures).prev_sample
     record = make_record(net, prediction="velocity", **facts)
-    ours = Ensemble([Expert(Denoiser(net, spec), record)]).denoise(start, chosen, clip=False, condition=labels)
+    ours = Ensemble([Expert(Denoiser.of(net, spec), record)]).denoise(start, chosen, clip=False, condition=labels)
     assert (ours - start).abs().max() > 0.1
     torch.testing.assert_close(ours, pictures, atol=1e-4, rtol=1e-4)
     taken = dit_settings(pretrained=str(tmp_path / "taken"), condition=LABELS)
@@ -205,7 +205,7 @@ def test_diffusers_samples_the_same_pictures(project, tiny_dit, make_record, aut
     pictures = pipeline(
         labels, guidance_scale=2.5, num_inference_steps=5, generator=torch.Generator().manual_seed(5), output_type="np"
     ).images
-    ours = guided(Ensemble([Expert(Denoiser(net, spec), record)]), Guidance(scale=2.5, channels=None))
+    ours = guided(Ensemble([Expert(Denoiser.of(net, spec), record)]), Guidance(scale=2.5, channels=None))
     steps = [int(t) for t in pipeline.scheduler.timesteps]
     latents = ours.denoise(start, steps, clip=False, condition=torch.tensor(labels))
     # The scheduler's last step leads to the first level of noise, ours to none.

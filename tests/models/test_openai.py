@@ -104,7 +104,7 @@ def test_an_upsampler_of_classes_sees_the_enlarged_image_and_the_label(tmp_path,
         pretrained=str(saved(net, tmp_path)), openai=OpenAIFlags(num_heads=4), condition=condition, variance="learned"
     )
     spec = spec_of(channels=3, size=16, condition=condition, variance="learned", timesteps=1000)
-    denoiser = Denoiser(take_over(settings, spec), spec)
+    denoiser = Denoiser.of(take_over(settings, spec), spec)
     x_t, x0, labels = images(), images().flip(0).clamp(-1, 1), torch.tensor([0, 3, 6])
     low = functional.interpolate(functional.interpolate(x0, 4, mode="area"), 16, mode="bilinear")
     known = net(torch.cat([x_t, low], dim=1), TIMESTEPS, labels)

@@ -54,7 +54,7 @@ def test_a_unet_is_profiled_as_the_pipeline_profiles_its_own(folders, tmp_path):
     found, spec = profile(of_images(tmp_path, folders / "train", seed=3)), spec_of(schedule="cosine", timesteps=24)
     images = np.stack([np.asarray(Image.open(file))[None] for file in sorted((folders / "train").glob("*.png"))])
     draws = Draws.of(torch.from_numpy(images), 24, 5, 3, CPU)
-    own = own_profile(Denoiser(tiny.unet2d(), spec), draws, 4).epsilon
+    own = own_profile(Denoiser.of(tiny.unet2d(), spec), draws, 4).epsilon
     np.testing.assert_allclose(found.model["train"], own, rtol=1e-4)
     assert found.document.losses["train"] == Losses.of(found.model["train"])
 

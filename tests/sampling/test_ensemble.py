@@ -38,7 +38,7 @@ class Answering(nn.Module):
 
 
 def expert_of(net: nn.Module, first: int, last: int, spec: ModelSpec) -> Expert:
-    return Expert(Denoiser(net, spec), record_of(first, last, spec))
+    return Expert(Denoiser.of(net, spec), record_of(first, last, spec))
 
 
 def experts_of(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], spec: ModelSpec | None = None) -> Ensemble:
@@ -76,7 +76,7 @@ def test_a_model_that_always_sees_one_image_samples_it(eta):
 def test_parameters_are_summed_on_disk_and_averaged_over_steps():
     spec, net = spec_of(), Answering()
     records = [record_of(0, 19, spec).changed(parameters=10), record_of(20, 49, spec).changed(parameters=40)]
-    ensemble = Ensemble([Expert(Denoiser(net, spec), record) for record in records])
+    ensemble = Ensemble([Expert(Denoiser.of(net, spec), record) for record in records])
     assert ensemble.parameters == 50
     assert ensemble.parameters_per_step([49, 30, 25, 5]) == (3 * 40 + 10) / 4
 
@@ -112,7 +112,7 @@ def test_each_timestep_goes_to_its_expert():
 def test_interleaved_timesteps_go_to_their_experts():
     nets, spec = [Answering(), Answering(), Answering()], spec_of()
     records = [record_of(i, 48 + i if i < 2 else 47, spec).changed(stride=3) for i in range(3)]
-    experts = [Expert(Denoiser(net, spec), one) for net, one in zip(nets, records, strict=True)]
+    experts = [Expert(Denoiser.of(net, spec), one) for net, one in zip(nets, records, strict=True)]
     routed = Ensemble(experts[::-1])
     routed.sample(1, [49, 47, 30, 12, 10, 9, 1])
     assert [net.asked for net in nets] == [[30, 12, 9], [49, 10, 1], [47]]

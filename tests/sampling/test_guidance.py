@@ -25,7 +25,7 @@ def noisy(channels: int = 1) -> tuple[Tensor, Tensor]:
 
 def denoiser(tiny_dit: BuildDiT, condition: AnyCondition = LABELS, **changes: Any) -> Denoiser:
     spec = spec_of(condition=condition, **{name: value for name, value in changes.items() if name != "depth"})
-    return Denoiser(tiny_dit(condition=condition, **changes), spec)
+    return Denoiser.of(tiny_dit(condition=condition, **changes), spec)
 
 
 @pytest.mark.parametrize("kind", [{}, {"prediction": "velocity", "schedule": "flow", "shift": 3.0}], ids=["ε", "flow"])

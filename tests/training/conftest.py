@@ -8,10 +8,11 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState
 from here import Here
-from small_trainer import CPU, OBJECTIVE, OPTIMIZER
+from small_trainer import CPU, OBJECTIVE, OPTIMIZER, SCHEDULE
 from specs import recipe_of, spec_of
 
 from unequal.data.prepared import PreparedData, tensor_of
+from unequal.models.denoiser import Denoiser
 from unequal.settings.recipe import Recipe
 from unequal.settings.training import Runtime, Training
 from unequal.timesteps.samplers import TimestepSampler, uniform
@@ -86,6 +87,7 @@ def build(tmp_path, prepared, tiny_net, training_settings, runtime) -> Callable[
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
         rest = {"optimizer": OPTIMIZER, "images": 40, "log": lambda *_: None, "training": settings, "runtime": chosen}
-        return Trainer(net, source, objective, work=tmp_path / work, **(rest | own))
+        denoiser = Denoiser(net, SCHEDULE, "epsilon" if heads == 1 else "mixed", device=device)
+        return Trainer(denoiser, source, objective, work=tmp_path / work, **(rest | own))
 
     return make

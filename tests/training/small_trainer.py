@@ -23,7 +23,7 @@ from unequal.training.objectives import Losses, Objective, SingleHead
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
 SCHEDULE = NoiseSchedule.linear(50)
-OBJECTIVE = SingleHead("epsilon", SCHEDULE)
+OBJECTIVE = SingleHead()
 THREE = Partition([(0, 9), (10, 24), (25, 49)])
 LEARNING: dict[str, Callable[[], TimestepSampler]] = {
     "loss_second_moment": lambda: LossSecondMomentSampler(50, history=1, uniform_share=0.1, unbiased=True),
@@ -51,8 +51,8 @@ class Changed(Objective):
         super().__init__()
         self.change = change
 
-    def forward(self, net: Any, batch: Batch) -> Losses:
-        losses = OBJECTIVE(net, batch)
+    def forward(self, denoiser: Any, batch: Batch) -> Losses:
+        losses = OBJECTIVE(denoiser, batch)
         return Losses(self.change(losses.weighted), losses.terms)
 
 

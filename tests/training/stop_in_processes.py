@@ -11,7 +11,7 @@ from pathlib import Path
 
 from train_in_processes import InDouble, trainer_of
 
-from unequal.diffusion.predictions import NetworkFunction
+from unequal.models.denoiser import Denoiser
 from unequal.pipeline.program import errors_reported
 from unequal.runtime import processes
 from unequal.runtime.tensor_files import Saved
@@ -25,12 +25,12 @@ SAVING_SECONDS = 2.0
 class Telling(InDouble):
     steps = 0
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
         self.steps += 1
         if self.steps == int(sys.argv[2]) and processes.rank() == 0:
             os.kill(os.getppid(), signal.SIGTERM)
             time.sleep(0.5)
-        return super().forward(net, batch)
+        return super().forward(denoiser, batch)
 
 
 write = checkpoint.write_checkpoint

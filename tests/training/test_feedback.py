@@ -15,7 +15,7 @@ from unequal.training.feedback import Feedback, squared_norms
 from unequal.training.objectives import SingleHead
 
 T = 50
-OBJECTIVE = SingleHead("epsilon", SCHEDULE, loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
+OBJECTIVE = SingleHead(loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
 
 
 class Recorder(TimestepSampler):
@@ -38,7 +38,7 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size, ever
     images = torch.zeros(3, 1, 4, 4, dtype=torch.uint8)
     sampler = Asking(np.full(T, 1 / T), unbiased=False)
     source = BatchSource(images, batch_size, sampler, 0, False, CPU)
-    feedback = Feedback(Accelerator(cpu=True), torch.nn.Linear(1, 1), source, None)  # type: ignore[arg-type]
+    feedback = Feedback(Accelerator(cpu=True), None, source, None)  # type: ignore[arg-type]
     made, next_at = 0, 0
     for step in range(steps):
         assert feedback.measurements(step) == made
@@ -57,7 +57,7 @@ def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(bu
     assert len(sampler.taught) == 2  # of four steps: the last two's would count later
     batch = trainer.source.draw(0)
     with torch.no_grad():
-        expected = (OBJECTIVE(build("untrained", **chosen).net, batch).weighted / batch.weights).numpy()
+        expected = (OBJECTIVE(build("untrained", **chosen).denoiser, batch).weighted / batch.weights).numpy()
     timesteps, losses = sampler.taught[0]
     np.testing.assert_array_equal(timesteps, batch.timesteps.numpy())
     np.testing.assert_allclose(losses, expected, rtol=2e-4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState
-from small_trainer import LEARNING, SCHEDULE, Changed, broken_at, lines, same_weights
+from small_trainer import LEARNING, Changed, broken_at, lines, same_weights
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost
@@ -146,7 +146,7 @@ def test_channels_last_and_half_precision_train_much_the_same(build, tmp_path):
 def test_a_step_does_not_wait_for_the_gpu(build, sampler):
     device = torch.device("cuda")
     chosen = {"runtime_changes": {"device": "cuda"}, "horizontal_flips": True, "log_every": 100, "images": 80}
-    chosen["objective"] = SingleHead("epsilon", SCHEDULE.to(device))
+    chosen["objective"] = SingleHead()
     chosen["sampler"] = None if sampler is None else LEARNING[sampler]()
     trainer = build(device=device, **chosen)
     trainer.advance()
@@ -164,7 +164,7 @@ def test_passes_that_are_replayed_from_graphs_train_as_others(build):
     device, weights = torch.device("cuda"), []
     for graphs in (False, True):
         changes = {"device": "cuda", "compile": True, "cuda_graphs": graphs}
-        objective = SingleHead("epsilon", SCHEDULE.to(device))
+        objective = SingleHead()
         trainer = build(f"graphs {graphs}", device=device, runtime_changes=changes, objective=objective, dropout=0.1)
         assert trainer.graphs is graphs
         weights.append(trainer.run() and [one.cpu() for one in trainer.net.state_dict().values()])

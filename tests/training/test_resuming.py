@@ -126,9 +126,9 @@ def test_every_optimizer_resumes_exactly_with_what_its_objective_learns(build, t
 
 TENTHS = Partition.of_lengths([5] * 10)
 REMEMBERING: dict[str, Callable[[], Objective]] = {
-    "balanced": lambda: BalancedHeads(SCHEDULE, TENTHS, budget=40, half_life=8),
-    "over running mean": lambda: OverRunningMean(SingleHead("epsilon", SCHEDULE), TENTHS, 8, CPU),
-    "over uncertainty": lambda: OverUncertainty(SingleHead("epsilon", SCHEDULE), Uncertainty(SCHEDULE)),
+    "balanced": lambda: BalancedHeads(TENTHS, budget=40, half_life=8),
+    "over running mean": lambda: OverRunningMean(SingleHead(), TENTHS, 8, CPU),
+    "over uncertainty": lambda: OverUncertainty(SingleHead(), Uncertainty(SCHEDULE)),
 }
 
 

@@ -20,8 +20,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert
 from unequal.models.backbones.backbone import count_cost
-from unequal.models.denoiser import selected_heads
-from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
+from unequal.models.folder import AVERAGES, Heads, load_heads, load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.models.spec import ModelSpec
 from unequal.runtime.files import read_npz, write_json
@@ -224,7 +223,7 @@ def test_a_pretrained_network_knows_the_classes_by_the_numbers_of_the_data(
 def test_three_heads(run_training, tiny_net):
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     start = start_of(tiny_net(heads=3), spec_of("mixed"))
-    here = run_training("mixed", start, recipe("mixed"), heads=lambda net: selected_heads("profile", products))
+    here = run_training("mixed", start, recipe("mixed"), heads=lambda net: Heads.selected("profile", products))
     folder = here.root / "artifacts/models/mixed"
     assert load_record(folder).spec.prediction == "mixed"
     heads = load_heads(folder)

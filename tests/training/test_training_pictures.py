@@ -15,8 +15,8 @@ from unequal.data.latents import makers_of, write_latents
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.models.autoencoder import build_autoencoder, identity, load_autoencoder
-from unequal.models.denoiser import Denoiser, selected_heads
-from unequal.models.folder import load_model
+from unequal.models.denoiser import Denoiser
+from unequal.models.folder import Heads, load_model
 from unequal.models.spec import ModelSpec
 from unequal.runtime.chunks import UNSTORED
 from unequal.runtime.files import content_hash
@@ -51,7 +51,7 @@ def trained(tmp_path, runtime, prepared, tiny_net, training_settings):
         recipe = recipe_of(spec.prediction, 24, mixing=MIXING if mixed else None)
         objective = mixed_objective(recipe, MIXING, spec.noise_schedule()) if mixed else None
         products = torch.eye(3).repeat(spec.timesteps, 1, 1)
-        heads = (lambda _: selected_heads("profile", products)) if mixed else None
+        heads = (lambda _: Heads.selected("profile", products)) if mixed else None
         job = TrainingJob(name, recipe, training_settings(**changes), data, 5, objective, heads, pictures=True)
         net = tiny_net(len(spec.heads), spec.space.channels, condition=spec.condition, dropout=0.2)
         start = Start(net, spec, Scope(scope) if scope else Scope.whole(spec))
@@ -101,8 +101,8 @@ def test_outside_its_timesteps_an_expert_leaves_the_answer_to_the_model_before(t
     here = trained("model", spec_of(), TimestepRange(0, 9), pictures=1)
     net, record = load_model(here.root / "artifacts/models/model")
     before = tiny_net(dropout=0.2)
-    rest = Expert(Denoiser(before, spec_of()), make_record(before).changed(first=10, last=49))
-    assert np.array_equal(last(here), sampled(Ensemble([Expert(Denoiser(net, spec_of()), record), rest])))
+    rest = Expert(Denoiser.of(before, spec_of()), make_record(before).changed(first=10, last=49))
+    assert np.array_equal(last(here), sampled(Ensemble([Expert(Denoiser.of(net, spec_of()), record), rest])))
 
 
 def test_pictures_of_latents_are_decoded(trained, prepared, tmp_path):

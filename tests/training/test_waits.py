@@ -18,7 +18,7 @@ HALVES = Partition([(0, 19), (20, 49)])
 #: Functions of tensors that wait for a device, and operations in which others end.
 ASKED = {"item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__float__", "__index__", "nonzero", "unique"}
 WAITING = {"_local_scalar_dense", "nonzero", "is_nonzero", "_unique2", "unique_dim", "masked_select", "equal"}
-SINGLE = SingleHead("epsilon", SCHEDULE)
+SINGLE = SingleHead()
 
 
 class Waits(Exception):

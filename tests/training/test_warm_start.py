@@ -16,6 +16,7 @@ from tensors import equal
 from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.experts.plan import train_expert
+from unequal.models.denoiser import Denoiser
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import take_away
 from unequal.settings.recipe import Recipe, WarmStart
@@ -29,7 +30,7 @@ from unequal.training.results import write_results
 from unequal.training.timestep_files import NumberedGroup
 
 CPU = torch.device("cpu")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
+OBJECTIVE, SCHEDULE = SingleHead(), NoiseSchedule.linear(50)
 AS_IT_WAS = WarmStart(weights="last", moments="carried")
 PLAIN: dict[str, Any] = {"lr": 2e-3, "weight_decay": 0.01}
 
@@ -66,7 +67,10 @@ def stretch(tmp_path, runtime, prepared, tiny_net, training_settings):
         source = Later(tensor_of(prepared.train), 4, TimestepSampler(uniform(50)), 0, True, CPU, after=after)
         optimizer, carried = recipe(optimizer=PLAIN | chosen).optimizer, None if state is None else state.moments
         rest = {"training": training_settings(), "runtime": runtime, "images": 4 * steps, "work": tmp_path / work}
-        trainer = Trainer(net, source, OBJECTIVE, optimizer=optimizer, log=lambda *_: None, carried=carried, **rest)
+        denoiser = Denoiser(net, SCHEDULE, "epsilon")
+        trainer = Trainer(
+            denoiser, source, OBJECTIVE, optimizer=optimizer, log=lambda *_: None, carried=carried, **rest
+        )
         end = trainer.run().end
         assert end is not None
         return end.state()

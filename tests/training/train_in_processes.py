@@ -15,9 +15,9 @@ import torch
 from accelerate.state import AcceleratorState
 from torch import Tensor
 
-from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.backbone import build_network
+from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec, Space
 from unequal.runtime import processes
 from unequal.settings.network import DiT, Network, UNet2D
@@ -49,15 +49,14 @@ RUNTIME = Runtime(device="cpu", compile=False, channels_last=False, progress=Fal
 class InDouble(SingleHead):
     """The squared error of ε, with importance weights, all in float64."""
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        exact = Batch(batch.x0.double(), batch.epsilon.double(), batch.timesteps, batch.weights.double())
-        difference = net(self.noisy(exact), exact.timesteps).sample - exact.epsilon
-        loss = difference.square().flatten(1).mean(1) * (1 + exact.timesteps) / 50
-        return Losses(loss * exact.weights, {"mse": loss.detach().mean()})
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        noised = denoiser.ask(batch.x0.double(), batch.epsilon.double(), batch.timesteps)
+        loss = (noised.output - noised.epsilon).square().flatten(1).mean(1) * (1 + batch.timesteps) / 50
+        return Losses(loss * batch.weights.double(), {"mse": loss.detach().mean()})
 
 
-def uncertain(*arguments: Any) -> Objective:
-    return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
+def uncertain() -> Objective:
+    return OverUncertainty(InDouble(), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
 #: Networks and objectives of the trainings.
@@ -82,13 +81,14 @@ def trainer_of(
     torch.manual_seed(0)
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
     source = BatchSource(images, BATCH, sampler or TimestepSampler(uniform(50)), 0, True, torch.device("cpu"))
-    loss = objective("epsilon", NoiseSchedule.linear(50))
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
     training = TRAINING.model_copy(update={"gradient_exchange": exchange})
     runtime = RUNTIME.model_copy(update={"compile": compiled})
     rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": training, "runtime": runtime}
-    return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
+    return Trainer(
+        Denoiser.of(net, spec), source, objective(), images=steps * BATCH, work=work, log=lambda *_: None, **rest
+    )
 
 
 def train(work: Path, steps: int, kind: str = "unet2d", **changes: Any) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from torch import Tensor
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 
 Prediction = Literal["epsilon", "v_prediction", "sample", "velocity"]
@@ -87,6 +88,26 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
 def unknown(prediction: str) -> UserError:
     """The refusal of a name that is no prediction."""
     return UserError(f"prediction '{prediction}' is unknown; allowed: {', '.join(PREDICTIONS)}")
+
+
+def check_prediction(prediction: str, schedule: NoiseSchedule, learned_variance: bool) -> None:
+    """Raise UserError where a network's prediction or its learned variance have no meaning on a schedule."""
+    if prediction not in (*PREDICTIONS, "mixed"):
+        raise unknown(prediction)
+    if schedule.preserves_variance:
+        return
+    if prediction not in ON_ANY_SCHEDULE:
+        what, allowed = f"prediction: '{prediction}'", ", ".join(ON_ANY_SCHEDULE)
+    elif learned_variance:
+        what, allowed = "variance: 'learned'", "fixed"
+    else:
+        return
+    raise UserError(f"{what} has no meaning on schedule '{schedule.name}', where α² + σ² is not 1; allowed: {allowed}")
+
+
+def heads_of(schedule: NoiseSchedule) -> tuple[Prediction, ...]:
+    """Prediction of each of a network's three heads."""
+    return HEADS if schedule.preserves_variance else HEADS_OF_FLOW
 
 
 def squared_error(truth: Tensor, answer: Tensor) -> Tensor:

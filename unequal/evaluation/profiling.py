@@ -110,7 +110,7 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
 
     def errors(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
         epsilon, x0 = conditioned.epsilon_and_x0(x_t, one.t)
-        bounded = x0.clamp(-1, 1) if conditioned.spec.space.autoencoder is None else x0
+        bounded = x0.clamp(-1, 1) if conditioned.bounded else x0
         return torch.stack([squared_error(one.epsilon, epsilon), squared_error(one.x0, bounded)])
 
     return Errors(*measure(errors, 2, model, draws, batch_size, progress, chunks))

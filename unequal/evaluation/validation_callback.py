@@ -1,12 +1,13 @@
 """A validation loss within a loop of accelerate, shared by its processes and logged by its trackers."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.evaluation.validation import Validated, Validation
+from unequal.models.denoiser import Denoiser
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -41,8 +42,12 @@ class ValidationCallback:
         if self.every < 1:
             raise UserError(f"a validation every {self.every} steps; allowed: from 1")
 
-    def __call__(self, model: Any, step: int) -> Validated | None:
+    def __call__(self, denoiser: Denoiser, step: int) -> Validated | None:
         """Validate and log after a step, if its time has come; to be called by all processes.
+
+        Args:
+            denoiser: of the network that is trained, as accelerate has prepared it.
+            step: its number.
 
         Returns:
             The result, or None between two validations.
@@ -50,19 +55,19 @@ class ValidationCallback:
         if step % self.every:
             return None
         rank, processes = self.accelerator.process_index, self.accelerator.num_processes
-        count, device = len(self.validation.points), self.accelerator.device
+        count, device = len(self.validation.timesteps), self.accelerator.device
         share = range(count * rank // processes, count * (rank + 1) // processes)
-        net, images = self.accelerator.unwrap_model(model), self.images.to(device)
-        arguments = {name: one.to(device) for name, one in self.arguments.items()}
-        mine = self.validation.measured(net, images, share, self.batch_size, **arguments)
-        found = self.validation.validated(self.accelerator.reduce(mine, "sum"))
-        self.first = self.first or found
-        self.accelerator.log(self.figures(found), step=step)
-        return found
+        alone = denoiser.around(self.accelerator.unwrap_model(denoiser.net))
+        arguments = {name: rows.to(device) for name, rows in self.arguments.items()}
+        mine = self.validation.measured(alone, self.images.to(device), share, self.batch_size, **arguments)
+        validated = self.validation.validated(self.accelerator.reduce(mine, "sum"))
+        self.first = self.first or validated
+        self.accelerator.log(self.figures(validated), step=step)
+        return validated
 
-    def figures(self, found: Validated) -> dict[str, float]:
+    def figures(self, validated: Validated) -> dict[str, float]:
         """The loss and its standard error, its paired change from the first one, and the mean of each stratum."""
-        change, error = found.change_from(self.first or found)
-        whole = {"loss": found.loss, "loss_stderr": found.stderr, "change": change, "change_stderr": error}
-        strata = {f"stratum_{k}": float(mean) for k, mean in enumerate(found.strata.mean)}
-        return {f"{self.name}/{name}": one for name, one in (whole | strata).items()}
+        change, error = validated.change_from(self.first or validated)
+        whole = {"loss": validated.loss, "loss_stderr": validated.stderr, "change": change, "change_stderr": error}
+        strata = {f"stratum_{k}": float(mean) for k, mean in enumerate(validated.strata.mean)}
+        return {f"{self.name}/{name}": value for name, value in (whole | strata).items()}

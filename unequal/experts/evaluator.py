@@ -12,6 +12,7 @@ from unequal.experts.anatomy import Anatomy, Scheme, Unit, scaled_order
 from unequal.experts.fit import PrunedNetwork, fit_to_limit
 from unequal.experts.importance import Target
 from unequal.models.backbones.backbone import training_flops
+from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Finetuning
 from unequal.settings.recipe import Optimizer
@@ -67,7 +68,8 @@ class Evaluator:
         with torch.no_grad():
             for start in range(0, self.images, self.target.images_at_once):
                 batch = source.draw(0, slice(start, start + self.target.images_at_once))
-                total += float(objective(net.eval(), batch).weighted.double().sum())
+                denoiser = Denoiser.of(net, self.target.record.spec).conditioned_on(batch.x0, batch.labels)
+                total += float(objective(denoiser, batch).weighted.double().sum())
         if not total < float("inf"):
             raise UserError(f"pruning: the loss of a pruned network is {total / self.images}; is the base's finite?")
         return total / self.images
@@ -76,7 +78,7 @@ class Evaluator:
         """Train a pruned network for a while, in place, at the timesteps of the target."""
         seed = torch_seed(self.target.seed, Stream.PRUNING, FINETUNED)
         Trainer(
-            net,
+            Denoiser.of(net, self.target.record.spec),
             self.target.source("group", settings.batch_size, seed),
             self.target.objective(),
             optimizer=Optimizer(

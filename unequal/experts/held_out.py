@@ -84,7 +84,7 @@ class HeldOut:
             self.device,
             labels=self.labels,
         )
-        denoiser = Denoiser(net.to(self.device), self.spec)
+        denoiser = Denoiser.of(net.to(self.device), self.spec)
         at_once = max(1, PIXELS_AT_ONCE // self.spec.space.size**2)
         parts = (slice(start, start + at_once) for start in range(0, self.count, at_once))
         total = sum(self.sum_of_errors(denoiser, source, part) for part in parts)

@@ -13,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from unequal.experts.anatomy import Anatomy, Importance, Unit, units_by
+from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
 from unequal.settings.pruning import Timesteps
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
 from unequal.timesteps.samplers import TimestepSampler, within
-from unequal.training.batches import BatchSource, draw_at
-from unequal.training.objectives import Objective, conditioned, objective_for
+from unequal.training.batches import Batch, BatchSource, draw_at
+from unequal.training.objectives import Objective, objective_for
 from unequal.training.three_heads import BestHead
 
 #: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
@@ -67,6 +68,10 @@ class Target:
         sampler = TimestepSampler(within(self.range_of(timesteps), self.record.spec.timesteps))
         return BatchSource(self.images, batch_size, sampler, seed, False, self.device, labels=self.labels)
 
+    def denoiser_of(self, batch: Batch) -> Denoiser:
+        """The network, conditioned on a batch."""
+        return Denoiser.of(self.net, self.record.spec).conditioned_on(batch.x0, batch.labels)
+
     def objective(self) -> Objective:
         """The loss that the network was trained with, without loss weights."""
         spec = self.record.spec
@@ -75,8 +80,7 @@ class Target:
             return objective_for(spec, schedule)
         # Of several heads, the best one of each image learns, as in paper 1.
         whole = Partition.of_lengths([spec.timesteps])
-        best = BestHead(schedule, whole, budget=1, compare="common")
-        return conditioned(best, spec.conditioning)
+        return BestHead(whole, budget=1, compare="common", device=self.device)
 
 
 @contextmanager
@@ -98,7 +102,7 @@ def batch_gradient(target: Target, timesteps: Timesteps, images: int) -> None:
     source, objective = target.source(timesteps, images, target.seed), target.objective()
     for start in range(0, images, target.images_at_once):
         batch = source.draw(0, slice(start, start + target.images_at_once))
-        (objective(target.net, batch).weighted.sum() / images).backward()
+        (objective(target.denoiser_of(batch), batch).weighted.sum() / images).backward()
 
 
 def ascending_gradient(target: Target, timesteps: Timesteps, images: int, threshold: float) -> int:
@@ -118,7 +122,7 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
     for part in parts(chosen, max(1, target.images_at_once // images)):
         generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
         batch = draw_at(target.images, np.repeat(part, images), generator, target.device, target.labels)
-        losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
+        losses = objective(target.denoiser_of(batch), batch).weighted.reshape(len(part), images).mean(1)
         counted = weighty(losses.detach(), largest, threshold)
         losses[:counted].sum().backward()
         if counted < len(part):

@@ -5,6 +5,12 @@ perceptual and adversarial terms, with a squared error and a KL divergence that 
 are blurred, but it takes a minute.
 """
 
+# ruff: noqa: E402
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "diffusers", "pydantic", "tqdm")
+
 from pathlib import Path
 from typing import cast
 

@@ -1,69 +1,138 @@
-"""A network as a denoiser: noisy image and timestep in, x0 or ε out, whatever it predicts."""
+"""A network as a denoiser: the one door to it, for losses, validation, sampling and profiles.
+
+**Timesteps are indices**, int64 [B] in 0 … T−1: rows of a schedule's tables. Samplers draw them; losses, validation,
+solvers and profiles pass them on. What a network itself takes is made of them here alone, by
+`NoiseSchedule.model_timestep`: the index, or 1000·s of a flow after its shift, as the networks of diffusers take it.
+"""
 
 import copy
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unequal.diffusion.posterior import large_share
-from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
+from unequal.diffusion.predictions import (
+    HEADS,
+    add_noise,
+    check_prediction,
+    heads_of,
+    squared_error,
+    target,
+    to_epsilon,
+    to_x0,
+)
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
-from unequal.models.spec import ModelSpec
+from unequal.models.conditions import Condition, Unconditional
 from unequal.runtime.devices import chosen_precision, is_compiled
+
+if TYPE_CHECKING:
+    from unequal.models.spec import ModelSpec
 
 #: Precision of a network's layers; sums, schedules and solvers stay in float32. auto: bf16 on a GPU that has it.
 Precision = Literal["auto", "fp32", "bf16"]
 
 
+class Noised(NamedTuple):
+    """Noised images and what a network answers, as it works on them: less the centre of their condition.
+
+    Attributes:
+        x0, epsilon, x_t: [B, …].
+        alpha, sigma: of their timesteps, shaped to multiply them.
+        output: [B, channels of all answers, …].
+    """
+
+    x0: Tensor
+    epsilon: Tensor
+    x_t: Tensor
+    alpha: Tensor
+    sigma: Tensor
+    output: Tensor
+
+    def errors(self, prediction: str, output: Tensor) -> Tensor:
+        """Mean squared error of each image's prediction, [B]."""
+        return squared_error(target(prediction, self.x0, self.epsilon, self.alpha, self.sigma), output)
+
+
 class Denoiser:
-    """A trained network and what it is.
+    """A network, what it predicts, and how it is asked.
+
+    A gradient flows through `ask`, `losses` and `answer`, none through predictions of x0 and ε. Whether layers drop
+    anything out is the network's own mode, which `train` and `eval` set.
 
     Args:
-        net: answers as its spec says.
-        spec: of the model.
-        head_weights: [T, 3] in the order of HEADS, rows summing to 1; needed by the prediction `mixed` alone.
-        device: where it is asked; None: where the network is.
+        net: (x_t, `schedule.model_timestep(t)`, …) → a tensor, a tuple of one, or an object with it as `sample`.
+        schedule: of the noise.
+        prediction: of the network: `epsilon`, `v_prediction`, `sample`, `velocity`, or `mixed`, three by a head each.
+        condition: what the network gets besides.
+        head_weights: [T, 3], rows summing to 1: how the x0 of three heads are combined; None: they are not yet.
+        learned_variance: whether as many further channels say the variance of a step.
+        bounded: whether x0 lies in [−1, 1], as pixels do.
+        device: where it is asked; None: where the network is, or the schedule of a function.
+
+    Raises:
+        UserError: a prediction that is unknown or has no meaning on the schedule, or weights of heads that it lacks.
     """
 
     def __init__(
         self,
-        net: nn.Module,
-        spec: ModelSpec,
+        net: Callable[..., Any],
+        schedule: NoiseSchedule,
+        prediction: str,
+        *,
+        condition: Condition | None = None,
         head_weights: Tensor | None = None,
+        learned_variance: bool = False,
+        bounded: bool = False,
         device: torch.device | None = None,
     ) -> None:
-        if (spec.prediction == "mixed") != (head_weights is not None):
-            verb = "needs" if spec.prediction == "mixed" else "has no"
-            raise UserError(f"prediction '{spec.prediction}' {verb} head weights")
-        self.device = next(net.parameters()).device if device is None else device
-        self.net = net.eval()
-        self.spec = spec
-        self.schedule = spec.noise_schedule().to(self.device)
+        check_prediction(prediction, schedule, learned_variance)
+        if head_weights is not None and (prediction != "mixed" or head_weights.shape != (schedule.timesteps, 3)):
+            raise UserError(f"head weights of shape {list(head_weights.shape)} for prediction '{prediction}'")
+        parameters = net.parameters() if isinstance(net, nn.Module) else iter(())
+        self.device = device or next(parameters, schedule.alpha).device
+        self.net: Any = net
+        self.prediction, self.learned_variance, self.bounded = prediction, learned_variance, bounded
+        self.schedule = schedule.to(self.device)
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
+        #: Prediction of each head of the network.
+        self.heads = heads_of(schedule) if prediction == "mixed" else (prediction,)
+        self.conditioning: Condition = Unconditional() if condition is None else condition
         self.condition: Tensor | None = None
-        self.precision: Literal["fp32", "bf16"] = "fp32"
+        self.arguments: dict[str, Any] = {}
+        #: None: that of the caller.
+        self.precision: Literal["fp32", "bf16"] | None = None
         #: Batch sizes that its network is compiled for, each larger than the one before; None: it is not compiled.
         self.compiled_sizes: list[int] | None = None
 
     @classmethod
-    def of_heads(cls, net: nn.Module, spec: ModelSpec) -> Self:
-        """Three heads whose combination is not settled yet, to measure them one by one."""
-        return cls(net, spec, torch.full((spec.timesteps, len(HEADS)), 1 / len(HEADS)))
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Prediction of each head of the network."""
-        return self.spec.heads
+    def of(
+        cls,
+        net: nn.Module,
+        spec: "ModelSpec",
+        head_weights: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> Self:
+        """A model, which drops nothing out."""
+        return cls(
+            net.eval(),
+            spec.noise_schedule(),
+            spec.prediction,
+            condition=spec.conditioning,
+            head_weights=head_weights,
+            learned_variance=spec.variance == "learned",
+            bounded=spec.space.autoencoder is None,
+            device=device,
+        )
 
     @property
     def routes(self) -> np.ndarray:
         """The number of the denoiser that each timestep is asked of, [T]: alone it answers for all of them."""
-        return np.zeros(self.spec.timesteps, dtype=int)
+        return np.zeros(self.schedule.timesteps, dtype=int)
 
     def ready(self, timestep: int) -> Self:
         """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""
@@ -80,15 +149,28 @@ class Denoiser:
             compiled: compile the network, once; `auto`: where it pays, see `unequal.runtime.devices.is_compiled`.
             calls: of the network that are to come, about.
         """
-        if channels_last:
-            self.net.to(memory_format=torch.channels_last)
         accelerated = copy.copy(self)
-        if is_compiled(compiled, self.device, calls):
-            accelerated.compiled_sizes = []
-            if self.net._compiled_call_impl is None:
-                self.net.compile()
         accelerated.precision = chosen_precision(precision, self.device)
+        if isinstance(self.net, nn.Module):
+            if channels_last:
+                self.net.to(memory_format=torch.channels_last)
+            if is_compiled(compiled, self.device, calls):
+                accelerated.compiled_sizes = []
+                if self.net._compiled_call_impl is None:
+                    self.net.compile()
         return accelerated
+
+    def around(self, net: Callable[..., Any]) -> Self:
+        """Denoiser of another network of the same kind, or of the same one as it is wrapped for a training."""
+        other = copy.copy(self)
+        other.net = net
+        return other
+
+    def given(self, **arguments: Any) -> Self:
+        """Denoiser whose network gets further arguments with each call, such as embeddings of a batch."""
+        bound = copy.copy(self)
+        bound.arguments = self.arguments | arguments
+        return bound
 
     def conditioned(self, condition: Tensor | None) -> Self:
         """Denoiser bound to the condition of a batch, as `unequal.models.conditions` makes it.
@@ -96,31 +178,57 @@ class Denoiser:
         Raises:
             UserError: a condition for a model that takes none, or none for one that needs it.
         """
-        self.spec.conditioning.check(condition)
+        self.conditioning.check(condition)
         conditioned = copy.copy(self)
         conditioned.condition = condition
         return conditioned
 
     def conditioned_on(self, x0: Tensor, labels: Tensor | None = None) -> Self:
         """Denoiser bound to what it may know of images [B, C, H, W] and their labels [B]."""
-        return self.conditioned(self.spec.conditioning.of(x0, labels))
+        return self.conditioned(self.conditioning.of(x0, labels))
+
+    @property
+    def center(self) -> Tensor | None:
+        """Images whose difference from x0 the network works on; None where it works on x0 itself."""
+        return self.conditioning.center(self.condition)
+
+    def ask(self, x0: Tensor, epsilon: Tensor, timesteps: Tensor) -> Noised:
+        """Noise images [B, …] and ask the network about them."""
+        if (center := self.center) is not None:
+            x0 = x0 - center
+        alpha, sigma = self.schedule.at(timesteps, x0)
+        x_t = add_noise(x0, epsilon, alpha, sigma)
+        return Noised(x0, epsilon, x_t, alpha, sigma, self.network_output(x_t, timesteps))
+
+    def losses(self, x0: Tensor, epsilon: Tensor, timesteps: Tensor) -> Tensor:
+        """Mean squared error of the one prediction for each noised image, [B]."""
+        noised = self.ask(x0, epsilon, timesteps)
+        return noised.errors(self.prediction, noised.output)
+
+    def network_output(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """All that the network answers to images less their centre."""
+        self.conditioning.check(self.condition)
+        network = self.conditioning.bind(self.net, self.condition)
+        autocast = torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16")
+        with nullcontext() if self.precision is None else autocast, self.eager_if_smaller(len(x_t)):
+            answer = network(x_t, self.schedule.model_timestep(timesteps), **self.arguments)
+        output, answers = tensor_in(answer), len(self.heads) + self.learned_variance
+        if output.shape != (expected := (len(x_t), x_t.shape[1] * answers, *x_t.shape[2:])):
+            raise UserError(f"the network answers {list(output.shape)} to {list(x_t.shape)}; needed: {list(expected)}")
+        return output.to(x_t.dtype)
+
+    def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """Prediction of the network for x_t, followed by its output for the variance if it has learned one."""
+        if (center := self.center) is not None:
+            x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
+        return self.network_output(x_t, timesteps)
 
     def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Prediction of the network, [B, C, H, W] for each of its heads."""
         whole = self.whole_answer(x_t, timesteps)
-        return whole.chunk(2, dim=1)[0] if self.spec.variance == "learned" else whole
+        return whole.chunk(2, dim=1)[0] if self.learned_variance else whole
 
-    def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """Prediction of the network, followed by its output for the variance if it has learned one."""
-        self.spec.conditioning.check(self.condition)
-        network = self.spec.conditioning.bind(self.net, self.condition)
-        if (center := self.center) is not None:
-            x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
-        with torch.autocast(x_t.device.type, torch.bfloat16, enabled=self.precision == "bf16"), self.way(len(x_t)):
-            answer: Tensor = network(x_t, self.schedule.model_timestep(timesteps)).sample
-        return answer.to(x_t.dtype)
-
-    def way(self, size: int) -> AbstractContextManager[object]:
+    def eager_if_smaller(self, size: int) -> AbstractContextManager[object]:
         """Context of a call with so many images: one with fewer than before would take longer to compile than to run.
 
         Such a call comes last, or at the border of two experts.
@@ -141,11 +249,6 @@ class Denoiser:
             return to_x0(prediction, output, x_t, alpha, sigma)
         return center + to_x0(prediction, output, x_t - alpha * center, alpha, sigma)
 
-    @property
-    def center(self) -> Tensor | None:
-        """Images whose difference from x0 the network works on; None where it works on x0 itself."""
-        return self.spec.conditioning.center(self.condition)
-
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The x0 that each head stands for, [heads, B, C, H, W] in the order of `heads`."""
@@ -161,11 +264,16 @@ class Denoiser:
         Args:
             x_t: [B, C, H, W].
             timesteps: [B], int64.
+
+        Raises:
+            UserError: three heads whose combination is not settled.
         """
-        if self.head_weights is not None:
-            weights = self.head_weights[timesteps].to(x_t).T.reshape(len(HEADS), -1, 1, 1, 1)
-            return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
-        return self.image_of(self.spec.prediction, self.answer(x_t, timesteps), x_t, timesteps)
+        if self.prediction != "mixed":
+            return self.image_of(self.prediction, self.answer(x_t, timesteps), x_t, timesteps)
+        if self.head_weights is None:
+            raise UserError("prediction 'mixed' needs head weights")
+        weights = self.head_weights[timesteps].to(x_t).T.reshape(len(HEADS), -1, 1, 1, 1)
+        return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
 
     @torch.no_grad()
     def x0_and_share(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,47 +282,27 @@ class Denoiser:
         Raises:
             UserError: a network that has learned no variance.
         """
-        if self.spec.variance != "learned":
+        if not self.learned_variance:
             raise UserError("the model has learned no variance (network.variance); allowed: posterior")
         output, variance = self.whole_answer(x_t, timesteps).chunk(2, dim=1)
-        return self.image_of(self.spec.prediction, output, x_t, timesteps), large_share(variance)
+        return self.image_of(self.prediction, output, x_t, timesteps), large_share(variance)
 
     @torch.no_grad()
     def epsilon_and_x0(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
         """The predicted noise and the predicted image from one answer of the network, both [B, C, H, W]."""
-        if self.spec.prediction == "epsilon":
+        if self.prediction == "epsilon":
             epsilon = self.answer(x_t, timesteps)
             return epsilon, self.image_of("epsilon", epsilon, x_t, timesteps)
         x0 = self.x0(x_t, timesteps)
         return to_epsilon(x0, x_t, *self.schedule.at(timesteps, x_t)), x0
 
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """The predicted noise, [B, C, H, W]."""
         return self.epsilon_and_x0(x_t, timesteps)[0]
 
 
-def load_denoiser(
-    folder: Path,
-    device: torch.device,
-    resident: bool = True,
-    load: Loader = load_model,
-) -> tuple[Denoiser, ModelRecord]:
-    """A model folder as a denoiser on a device.
-
-    Args:
-        folder: of the model.
-        device: where it shall answer.
-        resident: put the weights there too, or leave them in host memory for `unequal.models.weights` to bring.
-        load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
-
-    Raises UserError where the model cannot be loaded so.
-    """
-    net, record = load(folder)
-    heads = load_heads(folder)
-    if resident:
-        net.to(device)
-    return Denoiser(net, record.spec, None if heads is None else heads.weights, device), record
-
-
-def selected_heads(select: str, products: Tensor) -> Heads:
-    """Three heads, combined in the way of that name by their products; see `unequal.diffusion.predictions`."""
-    return Heads(torch.from_numpy(head_weights(select, products.numpy())), products)
+def tensor_in(answer: Any) -> Tensor:
+    """The tensor in a network's answer."""
+    if isinstance(answer, Tensor):
+        return answer
+    return answer[0] if isinstance(answer, tuple) else answer.sample

@@ -1,15 +1,23 @@
 """A trained model as a folder: the network's config and weights, and a record of how it came about."""
 
+# ruff: noqa: E402
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "pydantic", "safetensors")
+
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from unequal.diffusion.predictions import head_weights
 from unequal.errors import UserError, first_line, one_line
 from unequal.models.backbones.backbone import backbone_named, backbone_of
 from unequal.models.spec import ModelSpec
@@ -110,6 +118,11 @@ class Heads(NamedTuple):
 
     weights: Tensor
     products: Tensor
+
+    @classmethod
+    def selected(cls, select: str, products: Tensor) -> "Heads":
+        """Heads combined by a selection of `unequal.diffusion.predictions.head_weights`."""
+        return cls(torch.from_numpy(head_weights(select, products.numpy())), products)
 
 
 def save_model(

@@ -1,11 +1,17 @@
 """Specification of a model apart from its network: all that training, measuring and sampling need to know."""
 
+# ruff: noqa: E402
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "pydantic")
+
 from typing import Self
 
 from pydantic import PositiveInt
 
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, ON_ANY_SCHEDULE, ModelPrediction
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, ModelPrediction, check_prediction
 from unequal.diffusion.schedule import NoiseSchedule, noise_schedule
 from unequal.errors import UserError
 from unequal.models.conditions import Condition, condition_of
@@ -63,17 +69,8 @@ class ModelSpec(Strict):
     def noise_schedule(self) -> NoiseSchedule:
         """The schedule as tables. Raises UserError where prediction or variance have no meaning on it."""
         schedule = noise_schedule(self.schedule)
-        if schedule.preserves_variance:
-            return schedule
-        if self.prediction not in ON_ANY_SCHEDULE:
-            what, allowed = f"prediction: '{self.prediction}'", ", ".join(ON_ANY_SCHEDULE)
-        elif self.variance == "learned":
-            what, allowed = "variance: 'learned'", "fixed"
-        else:
-            return schedule
-        raise UserError(
-            f"{what} has no meaning on schedule '{schedule.name}', where α² + σ² is not 1; allowed: {allowed}"
-        )
+        check_prediction(self.prediction, schedule, self.variance == "learned")
+        return schedule
 
     def check_images(self, data: PreparedData, model: str) -> None:
         """Raise UserError where a prepared data set has other images than a model of that name works on."""

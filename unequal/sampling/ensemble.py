@@ -14,8 +14,8 @@ from torch import Tensor
 from unequal.data.prepared import to_model_range, to_uint8
 from unequal.diffusion.solvers import SOLVERS, ancestral, ddim
 from unequal.errors import UserError
-from unequal.models.denoiser import Denoiser, Precision, load_denoiser
-from unequal.models.folder import RECORD, ModelRecord, load_record
+from unequal.models.denoiser import Denoiser, Precision
+from unequal.models.folder import RECORD, ModelRecord, load_heads, load_record
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.models.weights import OneAtATime, all_fit
@@ -30,6 +30,14 @@ class Expert:
 
     denoiser: Denoiser
     record: ModelRecord
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device, resident: bool = True) -> Self:
+        """Load a model folder, pruned or not, with its weights on the device or in host memory. Raises UserError."""
+        net, record = load_any_model(folder)
+        heads = load_heads(folder)
+        net.to(device if resident else "cpu")
+        return cls(Denoiser.of(net, record.spec, None if heads is None else heads.weights, device), record)
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -86,10 +94,11 @@ class Ensemble:
         folders = [folder] if single else group_folders(folder)
         if resident is None:
             resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
-        loaded = [load_denoiser(one, device, resident, load_any_model) for one in folders]
+        experts = [Expert.load(place, device, resident) for place in folders]
         if single:  # it answers for every timestep, also those that it was not fine-tuned on
-            loaded = [(net, one.changed(first=0, last=one.spec.timesteps - 1, stride=1)) for net, one in loaded]
-        experts = [Expert(denoiser, record) for denoiser, record in loaded]
+            (alone,) = experts
+            whole = alone.record.changed(first=0, last=alone.record.spec.timesteps - 1, stride=1)
+            experts = [Expert(alone.denoiser, whole)]
         return cls(experts, resident)
 
     def accelerated(

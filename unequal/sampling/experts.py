@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.errors import UserError
+from unequal.models.denoiser import tensor_in
 
 
 class Experts(nn.Module):
@@ -60,7 +61,7 @@ class Experts(nn.Module):
             self.experts[number](sample[own], timesteps[own], **rows_of(arguments, own, len(sample)))
             for number, own in zip(asked, rows, strict=True)
         ]
-        whole = torch.cat([values_of(one) for one in answers])[torch.cat(rows).argsort()]
+        whole = torch.cat([tensor_in(one) for one in answers])[torch.cat(rows).argsort()]
         if isinstance(answers[0], Tensor):
             return whole
         return (whole,) if isinstance(answers[0], tuple) else SimpleNamespace(sample=whole)
@@ -72,11 +73,3 @@ def rows_of(arguments: dict[str, Any], own: Tensor, count: int) -> dict[str, Any
         name: one[own] if isinstance(one, Tensor) and one.ndim and len(one) == count else one
         for name, one in arguments.items()
     }
-
-
-def values_of(answer: Any) -> Tensor:
-    """The tensor in a network's answer."""
-    if isinstance(answer, Tensor):
-        return answer
-    found: Tensor = answer[0] if isinstance(answer, tuple) else answer.sample
-    return found

@@ -26,21 +26,21 @@ class GuidedDenoiser(Denoiser):
     """
 
     def __init__(self, denoiser: Denoiser, guidance: Guidance) -> None:
-        super().__init__(denoiser.net, denoiser.spec, denoiser.head_weights, denoiser.device)
-        condition = denoiser.spec.conditioning
-        if condition.null is None:
-            raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
-        self.guidance, self.null, self.precision = guidance, condition.null, denoiser.precision
-        self.compiled_sizes = denoiser.compiled_sizes
+        vars(self).update(vars(denoiser))
+        if (null := self.conditioning.null) is None:
+            title = self.conditioning.title
+            raise UserError(f"guidance: {title} has learned no answer without a label; needs dropped_labels")
+        self.guidance, self.null = guidance, null
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Guided prediction of the network, followed by its output for the variance of a labelled image."""
-        self.spec.conditioning.check(self.condition)
+        self.conditioning.check(self.condition)
         assert self.condition is not None
         both = self.conditioned(torch.cat([self.condition, torch.full_like(self.condition, self.null)]))
         asked = torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)
         labelled, free = Denoiser.whole_answer(both, *asked).chunk(PASSES)
-        return guided_answer(labelled, free, self.guidance, self.spec.space.channels, len(self.heads))
+        answers = len(self.heads) + self.learned_variance
+        return guided_answer(labelled, free, self.guidance, labelled.shape[1] // answers, len(self.heads))
 
 
 class GuidedEnsemble(Ensemble):

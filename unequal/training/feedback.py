@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
+from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, torch_seed, uniforms_of
 from unequal.timesteps.batches import LossQueue
 from unequal.timesteps.samplers import TimestepSampler
@@ -26,13 +27,13 @@ class Feedback:
 
     Args:
         accelerator: knows the processes.
-        net: the network that is trained, as it is: measuring is no business of what averages gradients.
+        denoiser: of the network that is trained, as it is: measuring is no business of what averages gradients.
         source: of batches; its sampler is the one.
-        objective: (network, batch) → Losses.
+        objective: (denoiser, batch) → Losses.
     """
 
-    def __init__(self, accelerator: Accelerator, net: nn.Module, source: BatchSource, objective: Objective) -> None:
-        self.accelerator, self.net, self.source, self.objective = accelerator, net, source, objective
+    def __init__(self, accelerator: Accelerator, denoiser: Denoiser, source: BatchSource, objective: Objective) -> None:
+        self.accelerator, self.denoiser, self.source, self.objective = accelerator, denoiser, source, objective
         self.losses = LossQueue(source.sampler)
 
     @property
@@ -66,8 +67,11 @@ class Feedback:
         torch.manual_seed(torch_seed(self.source.seed, Stream.MEASURED, step, 2, rank))  # dropout's
         batch = self.source.measured(step, timesteps)
         objective = deepcopy(self.objective)  # one that remembers is not to learn from what is measured
-        losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
-        norms = squared_norms(losses, list(self.net.parameters()))
+        losses = (
+            objective(self.denoiser.conditioned_on(image.x0, image.labels), image).weighted.sum()
+            for image in batch.singles(self.own(len(timesteps)))
+        )
+        norms = squared_norms(losses, list(self.denoiser.net.parameters()))
         return self.all_gather([norms], len(timesteps)).cpu().numpy()
 
     def learn(self, step: int, losses: list[Tensor]) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.errors import Diverged, UserError
+from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, torch_seed
 from unequal.runtime.devices import memory_format
 from unequal.runtime.environment import Stopped
@@ -100,9 +101,9 @@ class Trainer:
     SIGTERM and Ctrl-C end it after the current step, whose state is saved first; so is that of the last step.
 
     Args:
-        net: on any device; moved to the accelerator's.
+        denoiser: of the network, on any device; it is moved to the accelerator's.
         source: of batches.
-        objective: (network, batch) → Losses; on the accelerator's device.
+        objective: (denoiser, batch) → Losses; on the accelerator's device.
         optimizer, training, runtime: settings.
         images: the budget, which includes the images that the sampler measures; the last batch may exceed it.
         snapshots: images seen after which the averaged weights are stored.
@@ -115,7 +116,7 @@ class Trainer:
 
     def __init__(
         self,
-        net: nn.Module,
+        denoiser: Denoiser,
         source: BatchSource,
         objective: Objective,
         *,
@@ -134,10 +135,11 @@ class Trainer:
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images, self.keep_state, self.pictures = images, keep_state, pictures
         self.accelerator = accelerator_of(source.device, training, runtime)
+        net: nn.Module = denoiser.net
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.start = digest_of(self.net.state_dict(), "")
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.feedback = Feedback(self.accelerator, self.net, source, objective)
+        self.feedback = Feedback(self.accelerator, denoiser, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.averages = Averages(self.net, training.average)
@@ -152,6 +154,7 @@ class Trainer:
         self.utilisation = utilisation_of(self.net, source.device, self.accelerator.num_processes)
         self.step = self.saved_step = self.restore()
         self.forward, self.graphs = forward_of(self.net, self.accelerator, training, runtime, self.steps)
+        self.denoiser = denoiser.around(self.forward)
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def run(self) -> Trained:
@@ -220,7 +223,7 @@ class Trainer:
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
             with nullcontext() if last else self.accelerator.no_sync(self.forward):
-                losses = self.objective(self.forward, batch)
+                losses = self.objective(self.denoiser.conditioned_on(batch.x0, batch.labels), batch)
                 self.accelerator.backward(self.scaled(losses.weighted))
             observed.append(losses.weighted.detach() / batch.weights)
             loss = self.scaled(losses.weighted.detach())

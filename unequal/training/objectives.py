@@ -7,15 +7,15 @@ uncertainties of the noise. Networks with three heads have objectives of their o
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.predictions import NetworkFunction, add_noise, squared_error, target, to_x0
+from unequal.diffusion.predictions import to_x0
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.conditions import Condition, Unconditional
+from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
 from unequal.settings.loss_weights import LearnedUncertainty, LossWeight, RunningMean
 from unequal.timesteps.partition import Partition, equal_log_snr
@@ -36,7 +36,7 @@ class RunningMeans(nn.Module):
     sums: Tensor
     counts: Tensor
 
-    def __init__(self, bins: Partition, losses: int, half_life: int, device: torch.device) -> None:
+    def __init__(self, bins: Partition, losses: int, half_life: int, device: torch.device | str) -> None:
         """
         Args:
             bins: of the timesteps.
@@ -107,8 +107,8 @@ class Objective(nn.Module, ABC):
     """
 
     @abstractmethod
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        """Losses of a part of a batch."""
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        """Losses of a part of a batch, which the denoiser is conditioned on."""
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         """Take in the sums of a step's parts; `total` sums a tensor over all processes."""
@@ -126,28 +126,19 @@ class SingleHead(Objective):
     """Weighted squared error of ε, v, x0 or the velocity.
 
     Args:
-        prediction: of the network.
-        schedule: on the training device.
-        weights: of each timestep's squared error, [T]; None: 1.
+        weights: of each timestep's squared error, [T], on the training device; None: 1.
     """
 
-    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
+    def __init__(self, weights: Tensor | None = None) -> None:
         super().__init__()
-        self.prediction = prediction
-        self.schedule = schedule
-        self.weights = (torch.ones_like(schedule.snr) if weights is None else weights).float()
+        self.weights = None if weights is None else weights.float()
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        return self.errors(net(self.noisy(batch), self.schedule.model_timestep(batch.timesteps)).sample, batch)
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        return self.weighted(denoiser.losses(batch.x0, batch.epsilon, batch.timesteps), batch)
 
-    def noisy(self, batch: Batch) -> Tensor:
-        return add_noise(batch.x0, batch.epsilon, *self.schedule.at(batch.timesteps, batch.x0))
-
-    def errors(self, output: Tensor, batch: Batch) -> Losses:
-        """Weighted squared errors of a network's predictions [B, C, H, W]."""
-        alpha, sigma = self.schedule.at(batch.timesteps, batch.x0)
-        loss = squared_error(target(self.prediction, batch.x0, batch.epsilon, alpha, sigma), output)
-        return Losses(loss * self.weights[batch.timesteps] * batch.weights, {"mse": loss.detach().mean()})
+    def weighted(self, loss: Tensor, batch: Batch) -> Losses:
+        weighted = loss if self.weights is None else loss * self.weights[batch.timesteps]
+        return Losses(weighted * batch.weights, {"mse": loss.detach().mean()})
 
 
 class Hybrid(SingleHead):
@@ -157,19 +148,19 @@ class Hybrid(SingleHead):
     bits per dimension, whose gradient reaches the variance alone.
     """
 
-    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
-        super().__init__(prediction, schedule, weights)
+    def __init__(self, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
+        super().__init__(weights)
         from unequal.diffusion.posterior import VariationalBound  # needed by learned variance alone
 
         self.bound = VariationalBound(schedule)
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        x_t = self.noisy(batch)
-        output, variance = net(x_t, batch.timesteps).sample.float().chunk(2, dim=1)
-        predicted = to_x0(self.prediction, output.detach(), x_t, *self.schedule.at(batch.timesteps, x_t))
-        term = self.bound.term(batch.x0, x_t, predicted, variance, batch.timesteps)
-        errors = self.errors(output, batch)
-        share = BOUND_SHARE * self.schedule.timesteps * batch.weights
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        noised = denoiser.ask(batch.x0, batch.epsilon, batch.timesteps)
+        output, variance = noised.output.float().chunk(2, dim=1)
+        predicted = to_x0(denoiser.prediction, output.detach(), noised.x_t, noised.alpha, noised.sigma)
+        term = self.bound.term(noised.x0, noised.x_t, predicted, variance, batch.timesteps)
+        errors = self.weighted(noised.errors(denoiser.prediction, output), batch)
+        share = BOUND_SHARE * denoiser.schedule.timesteps * batch.weights
         return Losses(errors.weighted + share * term, errors.terms | {"bound": term.detach().mean()})
 
 
@@ -185,25 +176,6 @@ class Wrapped(Objective):
 
     def statistics(self) -> dict[str, np.ndarray]:
         return self.objective.statistics()
-
-
-class Conditioned(Wrapped):
-    """An objective whose network gets a condition of the batch."""
-
-    def __init__(self, objective: Objective, condition: Condition) -> None:
-        super().__init__(objective)
-        self.condition = condition
-
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        of_batch = self.condition.of(batch.x0, batch.labels)
-        if (center := self.condition.center(of_batch)) is not None:
-            batch = replace(batch, x0=batch.x0 - center)
-        return self.objective(self.condition.bind(net, of_batch), batch)
-
-
-def conditioned(objective: Objective, condition: Condition) -> Objective:
-    """The objective itself where there is no condition."""
-    return objective if isinstance(condition, Unconditional) else Conditioned(objective, condition)
 
 
 class OverRunningMean(Wrapped):
@@ -229,8 +201,8 @@ class OverRunningMean(Wrapped):
         zeros = torch.zeros(len(bins), 2, dtype=torch.float64, device=device)
         self.register_buffer("pending", zeros, persistent=False)
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        found = self.objective(net, batch)
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        found = self.objective(denoiser, batch)
         # The sampler's factors are no part of a timestep's loss.
         loss = (found.weighted.detach() / batch.weights).double()
         rows = torch.stack([torch.ones_like(loss), loss], dim=1)
@@ -255,8 +227,8 @@ class OverUncertainty(Wrapped):
         super().__init__(objective)
         self.uncertainty = uncertainty
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        found = self.objective(net, batch)
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        found = self.objective(denoiser, batch)
         u = self.uncertainty.at(batch.timesteps)
         # A timestep's importance weighs all that is learned from it, u too.
         whole = found.weighted / u.exp() + batch.weights * u
@@ -286,14 +258,12 @@ def objective_for(
         weight: of timesteps; None: 1 everywhere.
         scale: of all weights.
     """
-    kind = Hybrid if spec.variance == "learned" else SingleHead
     table = None if weight is None else scale * weight_table(weight, spec.prediction, schedule.snr)
-    objective = conditioned(kind(spec.prediction, schedule, table), spec.conditioning)
-    device = schedule.alpha.device
+    objective = Hybrid(schedule, table) if spec.variance == "learned" else SingleHead(table)
     match weight:
         case RunningMean():
             bins = equal_log_snr(schedule, weight.bins, drop_empty=True)
-            return OverRunningMean(objective, bins, weight.half_life_images, device)
+            return OverRunningMean(objective, bins, weight.half_life_images, schedule.alpha.device)
         case LearnedUncertainty():
             return OverUncertainty(objective, Uncertainty(schedule))
     return objective

@@ -79,10 +79,10 @@ class Pictures:
     def sampled(self, net: nn.Module, objective: Objective) -> np.ndarray:
         """Images of a network, uint8 [COUNT, C, H, W]; where training diverges, any."""
         heads = best_heads(objective) if self.spec.prediction == "mixed" else None
-        denoiser = Denoiser(net, self.spec, heads).accelerated(self.precision)
+        denoiser = Denoiser.of(net, self.spec, heads).accelerated(self.precision)
         other = denoiser
         if self.before is not None:
-            other = Denoiser(deepcopy(self.before).to(denoiser.device), self.spec, heads).accelerated(self.precision)
+            other = Denoiser.of(deepcopy(self.before).to(denoiser.device), self.spec, heads).accelerated(self.precision)
         schedule, own = denoiser.schedule, set(range(self.spec.timesteps)[self.own.slice])
         timesteps = spaced_timesteps(STEPS, schedule, "edm")
         decode = None

@@ -5,26 +5,17 @@ own loss has them (`native`); see `unequal.diffusion.predictions`.
 """
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, cat, nn
+from torch import Tensor, nn
 
-from unequal.diffusion.predictions import (
-    HEADS,
-    HEADS_OF_FLOW,
-    NetworkFunction,
-    add_noise,
-    squared_error,
-    target,
-    x0_error_factor,
-)
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.predictions import HEADS, x0_error_factor
+from unequal.models.denoiser import Denoiser
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives import Losses, Objective, RunningMeans, Wrapped
+from unequal.training.objectives import Losses, Objective, RunningMeans
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
@@ -39,14 +30,13 @@ class HeadErrors(NamedTuple):
     common: Tensor
 
 
-def head_errors(net: NetworkFunction, batch: Batch, schedule: NoiseSchedule) -> HeadErrors:
+def head_errors(denoiser: Denoiser, batch: Batch) -> HeadErrors:
     """Errors of the three heads on a batch; a gradient flows through the native ones alone."""
-    alpha, sigma = schedule.at(batch.timesteps, batch.x0)
-    outputs = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample.chunk(len(HEADS), 1)
-    targets = [target(head, batch.x0, batch.epsilon, alpha, sigma) for head in HEADS]
-    native = torch.stack([squared_error(goal, out) for out, goal in zip(outputs, targets, strict=True)])
-    factors = torch.stack([x0_error_factor(head, alpha, sigma).flatten() for head in HEADS])
-    return HeadErrors(native, native.detach() * factors)
+    noised = denoiser.ask(batch.x0, batch.epsilon, batch.timesteps)
+    outputs = zip(denoiser.heads, noised.output.chunk(len(HEADS), 1), strict=True)
+    native = torch.stack([noised.errors(head, output) for head, output in outputs])
+    factors = [x0_error_factor(head, noised.alpha, noised.sigma).flatten() for head in denoiser.heads]
+    return HeadErrors(native, native.detach() * torch.stack(factors))
 
 
 def columns(sums: Tensor) -> dict[str, Tensor]:
@@ -64,7 +54,7 @@ class Tally(nn.Module):
     images: Tensor
     pending: Tensor
 
-    def __init__(self, bins: Partition, budget: int, device: torch.device) -> None:
+    def __init__(self, bins: Partition, budget: int, device: torch.device | str) -> None:
         """
         Args:
             bins: of the timesteps.
@@ -107,27 +97,27 @@ class BestHead(Objective):
 
     def __init__(
         self,
-        schedule: NoiseSchedule,
         bins: Partition,
         budget: int,
         compare: Literal["common", "native"],
         weights: Tensor | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         """
         Args:
-            schedule: on the training device.
             bins, budget: of the statistics; see Tally.
             compare: errors of x0 (`common`), or losses as they are (`native`).
             weights: of each head's loss at each timestep, [3, T]; None: 1.
+            device: of the training.
         """
         super().__init__()
-        self.schedule = schedule
         self.compare = compare
-        self.weights = (torch.ones_like(schedule.snr).repeat(len(HEADS), 1) if weights is None else weights).float()
-        self.tally = Tally(bins, budget, schedule.alpha.device)
+        ones = torch.ones(len(HEADS), len(bins.members), device=device)
+        self.weights = ones if weights is None else weights.float()
+        self.tally = Tally(bins, budget, device)
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        errors = head_errors(net, batch, self.schedule)
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        errors = head_errors(denoiser, batch)
         best = (errors.common if self.compare == "common" else errors.native.detach()).argmin(0)
         self.tally.add(batch.timesteps, errors, best)
         loss = errors.native.gather(0, best[None])[0]
@@ -147,20 +137,19 @@ class BalancedHeads(Objective):
     So no head outweighs another, whatever the space of its loss, and none is left behind.
     """
 
-    def __init__(self, schedule: NoiseSchedule, bins: Partition, budget: int, half_life: int) -> None:
+    def __init__(self, bins: Partition, budget: int, half_life: int, device: torch.device | str = "cpu") -> None:
         """
         Args:
-            schedule: on the training device.
             bins, budget: of the means and the statistics; see Tally.
             half_life: of an image in the running means, in images.
+            device: of the training.
         """
         super().__init__()
-        self.schedule = schedule
-        self.tally = Tally(bins, budget, schedule.alpha.device)
-        self.means = RunningMeans(bins, len(HEADS), half_life, schedule.alpha.device)
+        self.tally = Tally(bins, budget, device)
+        self.means = RunningMeans(bins, len(HEADS), half_life, device)
 
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        errors = head_errors(net, batch, self.schedule)
+    def forward(self, denoiser: Denoiser, batch: Batch) -> Losses:
+        errors = head_errors(denoiser, batch)
         best = errors.common.argmin(0)
         self.tally.add(batch.timesteps, errors, best)
         loss = (errors.native / self.means.at(batch.timesteps)).mean(0)
@@ -177,30 +166,3 @@ class BalancedHeads(Objective):
 def batch_win_shares(best: Tensor) -> dict[str, Tensor]:
     """Share of a batch's images that each head was best at; `best` is [B]."""
     return {f"wins_{head}": (best == i).float().mean() for i, head in enumerate(HEADS)}
-
-
-class OnFlow(Wrapped):
-    """An objective of x0, v and ε for a network that predicts x0, the velocity and ε from a flow's times.
-
-    What lies between the two targets, v − u, is added to the network's answer: its error stays as it is, and so does
-    what that means for x0, σ² for either on a flow.
-    """
-
-    def __init__(self, objective: Objective, schedule: NoiseSchedule) -> None:
-        super().__init__(objective)
-        self.schedule = schedule
-
-    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        between = self.targets(HEADS, batch) - self.targets(HEADS_OF_FLOW, batch)
-
-        def answer(sample: Tensor, timestep: Tensor, **arguments: Any) -> Any:
-            return SimpleNamespace(
-                sample=net(sample, self.schedule.model_timestep(timestep), **arguments).sample + between
-            )
-
-        return self.objective(answer, batch)
-
-    def targets(self, heads: tuple[str, ...], batch: Batch) -> Tensor:
-        """Targets of the heads, concatenated, [B, 3·C, H, W]."""
-        levels = self.schedule.at(batch.timesteps, batch.x0)
-        return cat([target(head, batch.x0, batch.epsilon, *levels) for head in heads], dim=1)

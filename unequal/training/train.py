@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from unequal.data.prepared import PreparedData, check_classes, tensor_of
 from unequal.errors import UserError
 from unequal.models.class_names import class_numbers, read_class_names
+from unequal.models.denoiser import Denoiser
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec, Space
 from unequal.randomness import torch_seed
@@ -132,7 +133,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
     pictures = pictures_of(workspace, job, start)
     carried = warm_start(start, job.recipe)
     trainer = Trainer(
-        start.net,
+        Denoiser.of(start.net, start.spec, device=workspace.device),
         batches_of(workspace, job, start, sampler),
         job.objective or single_head(job.recipe, start.spec, workspace.device, sampler),
         optimizer=job.recipe.optimizer,

@@ -1,6 +1,4 @@
-"""Weights that are learned: losses over their running means, and over EDM2's and ANT's uncertainty."""
-
-from types import SimpleNamespace
+"""Weights that are learned: losses over their running means, and over EDM2's uncertainty."""
 
 import pytest
 import torch
@@ -9,8 +7,8 @@ from hypothesis import strategies as st
 from specs import class_labels, spec_of
 from torch import Tensor, nn
 
-from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.denoiser import Denoiser
 from unequal.settings.loss_weights import LearnedUncertainty, RunningMean
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
@@ -30,7 +28,7 @@ BINS = Partition.of_lengths([10, 40])
 
 
 def over_running_mean(half_life: int = 8) -> OverRunningMean:
-    return OverRunningMean(SingleHead("epsilon", SCHEDULE), BINS, half_life, CPU)
+    return OverRunningMean(SingleHead(), BINS, half_life, CPU)
 
 
 def over_uncertainty() -> OverUncertainty:
@@ -43,15 +41,15 @@ def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:
     return Batch(x0, epsilon, torch.tensor(timesteps), torch.tensor(weights or [1.0] * count))
 
 
-def wrong_by(batch: Batch, losses: list[float]) -> NetworkFunction:
+def wrong_by(batch: Batch, losses: list[float]) -> Denoiser:
     off = torch.tensor(losses).sqrt().reshape(-1, 1, 1, 1)
-    return lambda sample, timestep, **conditions: SimpleNamespace(sample=batch.epsilon + off)
+    return Denoiser(lambda sample, timestep: batch.epsilon + off, SCHEDULE, "epsilon")
 
 
 def gradient(objective: Objective, batch: Batch) -> Tensor:
     """Gradient at the output of a network that is wrong by 0.3 everywhere: without a weight 2 · 0.3/16."""
     output = (batch.epsilon + 0.3).requires_grad_()
-    objective(lambda sample, timestep: SimpleNamespace(sample=output), batch).weighted.sum().backward()
+    objective(Denoiser(lambda sample, timestep: output, SCHEDULE, "epsilon"), batch).weighted.sum().backward()
     assert output.grad is not None
     return output.grad.flatten(1).mean(1)
 

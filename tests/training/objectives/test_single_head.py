@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from pydantic import TypeAdapter
-from specs import low_resolution, spec_of
 from torch import Tensor, nn
 
 from unequal.diffusion.posterior import VariationalBound
 from unequal.diffusion.predictions import PREDICTIONS, add_noise, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.denoiser import Denoiser
 from unequal.settings.loss_weights import AnyLossWeight
-from unequal.training.objectives import Conditioned, Hybrid, SingleHead, objective_for
+from unequal.training.objectives import Hybrid, SingleHead, objective_for
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
@@ -31,7 +31,7 @@ def test_single_head_is_the_mean_squared_error(prediction, batch):
         seen.append((sample, timestep))
         return SimpleNamespace(sample=0.3 * sample)
 
-    losses = SingleHead(prediction, SCHEDULE)(net, batch)
+    losses = SingleHead()(Denoiser(net, SCHEDULE, prediction), batch)
     expected = ((0.3 * x_t - targets[prediction]) ** 2).mean((1, 2, 3))
     torch.testing.assert_close(losses.weighted, expected * batch.weights)
     torch.testing.assert_close(losses.terms["mse"], expected.mean())
@@ -46,7 +46,7 @@ def test_a_weight_multiplies_the_error_of_its_timestep(prediction, batch):
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
         return SimpleNamespace(sample=torch.zeros_like(sample))
 
-    plain, weighted = (SingleHead(prediction, SCHEDULE, one)(net, batch) for one in (None, table))
+    plain, weighted = (SingleHead(one)(Denoiser(net, SCHEDULE, prediction), batch) for one in (None, table))
     torch.testing.assert_close(weighted.weighted, plain.weighted * table[T])
     torch.testing.assert_close(weighted.terms["mse"], plain.terms["mse"])
 
@@ -56,19 +56,11 @@ def test_objective_of_a_record(learned, kind, tiny_net, make_record):
     record = make_record(tiny_net(), prediction="v_prediction", variance="learned" if learned else "fixed")
     plain = objective_for(record.spec, SCHEDULE)
     assert type(plain) is kind
-    assert plain.prediction == "v_prediction"
-    assert plain.weights.tolist() == [1.0] * 50
+    assert plain.weights is None
     snr = SCHEDULE.snr.float()
     weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "min_snr", "gamma": 5.0})
     found = objective_for(record.spec, SCHEDULE, weight)
     torch.testing.assert_close(found.weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0)
-
-
-def test_objective_of_a_model_of_super_resolution():
-    found = objective_for(spec_of(condition=low_resolution(4), variance="learned"), SCHEDULE)
-    assert isinstance(found, Conditioned)
-    assert found.condition == low_resolution(4)
-    assert isinstance(found.objective, Hybrid)
 
 
 class TwoHalves(nn.Module):
@@ -85,8 +77,8 @@ class TwoHalves(nn.Module):
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_the_bound_comes_on_top_of_the_error(prediction, batch):
     net, table = TwoHalves(), torch.linspace(0.1, 7, 50)
-    losses = Hybrid(prediction, SCHEDULE, table)(net, batch)
-    alone = SingleHead(prediction, SCHEDULE, table)(lambda x, t: SimpleNamespace(sample=net.output), batch)
+    losses = Hybrid(SCHEDULE, table)(Denoiser(net, SCHEDULE, prediction, learned_variance=True), batch)
+    alone = SingleHead(table)(Denoiser(lambda x, t: net.output, SCHEDULE, prediction), batch)
     levels = SCHEDULE.at(T, batch.x0)
     x_t = add_noise(batch.x0, batch.epsilon, *levels)
     predicted = to_x0(prediction, net.output, x_t, *levels)
@@ -99,9 +91,9 @@ def test_the_bound_comes_on_top_of_the_error(prediction, batch):
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_the_prediction_learns_from_its_error_alone(prediction, batch):
     hybrid, alone = TwoHalves(), TwoHalves()
-    Hybrid(prediction, SCHEDULE)(hybrid, batch).weighted.sum().backward()
-    plain = SingleHead(prediction, SCHEDULE)
-    plain(lambda x, t: SimpleNamespace(sample=alone.output), batch).weighted.sum().backward()
+    both = Denoiser(hybrid, SCHEDULE, prediction, learned_variance=True)
+    Hybrid(SCHEDULE)(both, batch).weighted.sum().backward()
+    SingleHead()(Denoiser(lambda x, t: alone.output, SCHEDULE, prediction), batch).weighted.sum().backward()
     torch.testing.assert_close(hybrid.output.grad, alone.output.grad)
     assert hybrid.variance.grad is not None
     assert bool((hybrid.variance.grad.flatten(1).norm(dim=1) > 0).all())

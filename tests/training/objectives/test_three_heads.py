@@ -1,6 +1,5 @@
 """Where the gradient of three heads goes, and what is kept of their losses."""
 
-from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -10,10 +9,11 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, target, x0_error_factor
 from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.models.denoiser import Denoiser
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives import Objective
-from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead, OnFlow
+from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
@@ -24,11 +24,11 @@ BUDGET = 100
 
 
 def best_head(compare: Literal["common", "native"] = "common", weights: Tensor | None = None) -> BestHead:
-    return BestHead(SCHEDULE, BINS, BUDGET, compare, weights)
+    return BestHead(BINS, BUDGET, compare, weights)
 
 
 def balanced_heads(half_life: int = 10) -> BalancedHeads:
-    return BalancedHeads(SCHEDULE, BINS, BUDGET, half_life)
+    return BalancedHeads(BINS, BUDGET, half_life)
 
 
 def coefficients() -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def wrong_by(batch: Batch, errors: Tensor) -> Tensor:
 def answered(objective: Objective, batch: Batch, output: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """(weighted loss [B], gradient of its sum at the output, terms)."""
     leaf = output.clone().requires_grad_(True)
-    losses = objective(lambda sample, timestep: SimpleNamespace(sample=leaf), batch)
+    losses = objective(Denoiser(lambda sample, timestep: leaf, SCHEDULE, "mixed"), batch)
     losses.weighted.sum().backward()
     assert leaf.grad is not None
     return losses.weighted.detach(), leaf.grad, losses.terms
@@ -140,7 +140,7 @@ def test_a_batch_in_parts_teaches_what_the_batch_does(build, batch):
     for objective, parts in ((whole, [slice(0, 5)]), (in_parts, [slice(0, 2), slice(2, 5)])):
         for part in parts:
             rows = Batch(batch.x0[part], batch.epsilon[part], batch.timesteps[part], batch.weights[part])
-            objective(lambda sample, timestep, part=part: SimpleNamespace(sample=output[part]), rows)
+            objective(Denoiser(lambda sample, timestep, part=part: output[part], SCHEDULE, "mixed"), rows)
         objective.end_step(lambda sums: sums)
     for name, value in whole.state_dict().items():
         torch.testing.assert_close(in_parts.state_dict()[name], value, rtol=1e-6, atol=0)
@@ -204,19 +204,19 @@ def answers_on_flow(batch: Batch, errors: list[float]) -> Tensor:
 def test_on_a_flow_each_heads_loss_is_the_error_of_what_it_predicts(batch):
     seen: list[Tensor] = []
 
-    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+    def net(sample: Tensor, timestep: Tensor) -> Tensor:
         seen.append(timestep)
-        return SimpleNamespace(sample=answers_on_flow(batch, [0.1, 0.2, 0.3]))
+        return answers_on_flow(batch, [0.1, 0.2, 0.3])
 
-    found = OnFlow(BalancedHeads(FLOW, BINS, 100, 8), FLOW)(net, batch)
+    found = BalancedHeads(BINS, 100, 8)(Denoiser(net, FLOW, "mixed"), batch)
     torch.testing.assert_close(found.weighted, (0.01 + 0.04 + 0.09) / 3 * batch.weights, rtol=1e-4, atol=0)
     torch.testing.assert_close(seen[0], (1000 * FLOW.sigma)[T].float())
 
 
 def test_on_a_flow_the_best_head_has_the_least_error_of_x0(batch):
     errors = [0.2, 0.3, 0.05]
-    objective = OnFlow(BestHead(FLOW, BINS, 100, "common"), FLOW)
-    objective(lambda sample, timestep: SimpleNamespace(sample=answers_on_flow(batch, errors)), batch)
+    objective = BestHead(BINS, 100, "common")
+    objective(Denoiser(lambda sample, timestep: answers_on_flow(batch, errors), FLOW, "mixed"), batch)
     objective.end_step(lambda sums: sums)
     factors = torch.stack([x0_error_factor(head, FLOW.alpha, FLOW.sigma)[T] for head in HEADS_OF_FLOW])
     wins = torch.nn.functional.one_hot((factors * torch.tensor(errors)[:, None] ** 2).argmin(0), 3).sum(0)
