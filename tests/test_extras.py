@@ -14,6 +14,7 @@ NEED_MORE = tuple(f"unequal.runtime.{name}" for name in ("tensor_files", "chunks
 #: Modules of other packages that need nothing else either: public classes for any training loop.
 PUBLIC = (
     *(f"unequal.evaluation.{name}" for name in ("loss_profile", "validation", "validation_callback")),
+    *(f"unequal.models.{name}" for name in ("conditions", "denoiser")),
     "unequal.sampling.experts",
 )
 
