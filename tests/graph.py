@@ -12,8 +12,10 @@ from unittest.mock import patch
 from dvc.dvcfile import Lockfile
 from dvc.repo import Repo
 
-from unequal.comparison.run import prepare
+from unequal.experiments.declaration import Declared
+from unequal.experiments.graph import lay
 from unequal.pipeline.gate import Gate
+from unequal.pipeline.running import make_project
 from unequal.pipeline.stage import StageCommand
 from unequal.settings.core import Core
 from unequal.settings.params import Params
@@ -22,8 +24,8 @@ from unequal.settings.strict import read_yaml
 ROOT = Path(__file__).parents[1]
 
 
-#: Folders with settings and a graph: the pipeline's, a comparison's of every kind, and that of latents.
-FOLDERS = [Path(), Path("tests/comparison/tiny"), Path("studies/latent")]
+#: Folders with settings and a graph: the pipeline's, an experiment with variants of every kind, and that of latents.
+FOLDERS = [Path(), Path("tests/experiments/tiny"), Path("studies/latent")]
 
 
 @cache
@@ -33,11 +35,12 @@ def laid(folder: Path) -> Path:
         return ROOT
     copy = Path(mkdtemp(prefix="graph-")) / folder.name
     copy.mkdir()
-    for name in ("params.yaml", "stages.yaml", "dvc.yaml"):
+    for name in ("params.yaml", "dvc.yaml"):
         if (ROOT / folder / name).exists():
             shutil.copy(ROOT / folder / name, copy)
-    prepare(copy)
-    return copy
+    place = copy if (copy / "dvc.yaml").exists() else lay(copy, Declared.read(copy / "params.yaml"))
+    make_project(place)
+    return place
 
 
 @cache
@@ -56,7 +59,7 @@ def model_of(folder: Path) -> type[Core]:
 def model_of_file(file: Path) -> type[Core]:
     """Return the class that checks a params file or preset, by its sections."""
     document = read_yaml(file)
-    kind = {"autoencoder": Path("studies/latent"), "comparison": Path("tests/comparison/tiny")}
+    kind = {"autoencoder": Path("studies/latent"), "experiment": Path("tests/experiments/tiny")}
     return model_of(next((folder for section, folder in kind.items() if section in document), Path()))
 
 

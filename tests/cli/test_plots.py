@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from commands import done, refused
 
-from unequal.comparison.run import make_project
 from unequal.data.grids import png_of
+from unequal.pipeline.running import make_project
 
 
 def test_without_figures_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

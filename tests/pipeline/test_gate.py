@@ -13,8 +13,8 @@ from unequal.errors import UserErrors
 from unequal.pipeline.params_files import check_params
 
 ROOT = Path(__file__).parents[2]
-#: Folders, one of each depth: the pipeline's, that of latents, a comparison's.
-FOLDERS = [Path(), Path("studies/latent"), Path("tests/comparison/tiny")]
+#: Folders, one of each depth: the pipeline's, that of latents, an experiment's.
+FOLDERS = [Path(), Path("studies/latent"), Path("tests/experiments/tiny")]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
@@ -25,7 +25,7 @@ def test_in_a_folder_called_studies(project, monkeypatch, folder):
     (project / clone / ".dvc").mkdir()
     monkeypatch.chdir(here)
     own = ROOT.joinpath(*folder.parts[:2], "stages/check_params.py")
-    package = ".".join(folder.parts[:2]) if own.exists() else "unequal.comparison"
+    package = ".".join(folder.parts[:2]) if own.exists() else "unequal.experiments"
     main = importlib.import_module(f"{package}.stages.check_params".lstrip(".")).main
     edited(ROOT / folder / "params.yaml", {"colour": "red"}, here)
     result = CliRunner().invoke(main, [])

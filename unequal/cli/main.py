@@ -28,7 +28,7 @@ SUBCOMMANDS = {
     "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
     "plots": (f"{COMMANDS}:plots", "Draw DVC's plots as one page that needs no network."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
-    "compare": ("unequal.comparison.command:compare", "Run a comparison of variants in blocks, or its pilot."),
+    "compare": ("unequal.experiments.command:compare", "Train variants by several seeds, and judge them."),
     "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
     "suggest": ("unequal.profiler.commands:suggest", "Suggest settings of training and sampling from a profile."),
 }

@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 
 from unequal.cli.estimate import JOB, busy, measured_here, num_parameters, start_seconds, workload
-from unequal.comparison.run import run_engine
 from unequal.errors import UserError, say
 from unequal.models.backbones.backbone import layer_macs
 from unequal.pipeline.folders import GRAPH, MADE, make_folder
 from unequal.pipeline.params_files import check_params
+from unequal.pipeline.running import run_engine
 from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
@@ -48,6 +48,8 @@ SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 
 def try_out(file: Path, minutes: float, cores: int) -> None:
     """Run the graph of a params file with small budgets. Raises UserError where a stage fails."""
+    if "experiment" in read_yaml(file):
+        raise UserError(f"{file}: an experiment; allowed: a params file without the section `experiment`")
     if not isinstance(check_params(file), Params):
         raise UserError(f"{file}: not of the pipeline; a folder with a graph of its own is tried by its own command")
     say(f"{file}: measures how fast this machine is, to choose budgets …")

@@ -13,8 +13,8 @@ from unequal.settings.strict import PARAMS, read_yaml
 
 #: The committed schema of the pipeline's params.yaml.
 SCHEMA = "params.schema.json"
-#: The stage of every graph that checks params.yaml as a whole, and the gate of comparisons without a graph.
-GATE, COMPARISON_GATE = "check_params", "unequal.comparison.stages.check_params"
+#: The stage of every graph that checks params.yaml as a whole, and the gate of experiments.
+GATE, EXPERIMENT_GATE = "check_params", "unequal.experiments.stages.check_params"
 
 
 def read_params(path: Path = PARAMS) -> Core:
@@ -33,19 +33,19 @@ def check_params(path: Path = PARAMS, *further: Check) -> Core:
     Raises what `unequal.pipeline.gate.checked` raises.
     """
     gate = gate_for(path)
-    # The pipeline's own gate is no part of the library; it has the checks of a comparison's.
-    checks = (gate or gate_of(COMPARISON_GATE)).checks
+    # The pipeline's own gate is no part of the library; it has the checks of an experiment's.
+    checks = (gate or gate_of(EXPERIMENT_GATE)).checks
     return checked(path, Params if gate is None else gate.model, (*checks, *further))
 
 
 def gate_for(path: Path) -> Gate | None:
-    """The gate that the dvc.yaml in a params file's folder names; without one, that of comparisons for such a file."""
+    """The gate that the dvc.yaml in a params file's folder names; without one, that of experiments for such a file."""
     graph = path.with_name("dvc.yaml")
     gate = read_yaml(graph)["stages"].get(GATE) if graph.exists() else None
     if gate is not None:
         words = gate["cmd"].split()
         return gate_of(words[words.index("-m") + 1])
-    return gate_of(COMPARISON_GATE) if "comparison" in read_yaml(path) else None
+    return gate_of(EXPERIMENT_GATE) if "experiment" in read_yaml(path) else None
 
 
 def gate_of(module: str) -> Gate:
@@ -60,8 +60,8 @@ def json_schema(model: type[Core]) -> dict[str, Any]:
 
 
 def schema_of(kind: str) -> str:
-    """The text of the JSON schema of params files: `pipeline`, or `compare` for comparisons. Raises UserError."""
+    """The text of the JSON schema of params files: `pipeline`, or `compare` for experiments. Raises UserError."""
     if kind not in ("pipeline", "compare"):
         raise UserError(f"'{kind}': no kind of params file; allowed: pipeline, compare")
-    model = Params if kind == "pipeline" else gate_of(COMPARISON_GATE).model
+    model = Params if kind == "pipeline" else gate_of(EXPERIMENT_GATE).model
     return json.dumps(json_schema(model), indent=2) + "\n"

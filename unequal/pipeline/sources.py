@@ -38,6 +38,7 @@ KEYS = (
     "extractor.weights",
     "autoencoder.source",
     "pruning.*.replay",
+    "plan.pruning.replay",
     "plans.*.pruning.replay",
 )
 #: Their last parts.

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
+from unequal.evaluation.blocks import contrast, degrees_of_freedom
 from unequal.evaluation.loss_profile import Endpoint, Errors
 from unequal.report.formatting import label
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Statement
-from unequal.statistics.estimates import BlockModel
 
 
 class Pairing(NamedTuple):
@@ -131,8 +131,8 @@ def in_order(comparisons: Sequence[Comparison], ranked: bool) -> list[Comparison
 def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
     """Differences of FID of pairs of variants, with intervals from the scatter over sampling seeds.
 
-    All variants start from the same noise at a seed, so seeds are complete blocks (`statistics.estimates`). The scatter
-    is estimated from all compared variants together, since the few seeds of one pair hardly show it.
+    All variants start from the same noise at a seed, so seeds are complete blocks (`unequal.evaluation.blocks`). The
+    scatter is estimated from all compared variants together, since the few seeds of one pair hardly show it.
 
     Args:
         scores: variant → FID at each sampling seed, the same seeds for all.
@@ -144,16 +144,16 @@ def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple
     sound = [name for name in dict.fromkeys(sum(pairs, ())) if min(scores[name]) > 0]
     logs = {name: np.log(scores[name]) for name in sound}
     repeated = len(sound) > 1 and len(logs[sound[0]]) > 1
-    blocks = BlockModel(tuple(sound), np.stack(list(logs.values()))) if repeated else None
-    return [fid_difference(logs, blocks, *pair) if set(pair) <= set(sound) else None for pair in pairs]
+    return [fid_difference(logs, repeated, *pair) if set(pair) <= set(sound) else None for pair in pairs]
 
 
-def fid_difference(logs: Mapping[str, np.ndarray], blocks: BlockModel | None, method: str, control: str) -> Difference:
-    """Difference of ln FID; its interval is unknown without `blocks`, that is, for a single seed."""
-    if blocks is None:
+def fid_difference(logs: Mapping[str, np.ndarray], repeated: bool, method: str, control: str) -> Difference:
+    """Difference of ln FID; its interval is unknown for a single seed."""
+    if not repeated:
         return Difference(float(logs[method].mean() - logs[control].mean()), None)
-    found = blocks.contrast(method, control)
-    return Difference(found.difference, float(student_t.ppf(1 - LEVEL / 2, found.freedom)) * found.error)
+    values = np.stack(list(logs.values()))
+    difference, error = contrast(values, *map(list(logs).index, (method, control)))
+    return Difference(float(difference), float(student_t.ppf(1 - LEVEL / 2, degrees_of_freedom(values))) * float(error))
 
 
 def loss_differences(

@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
 from unequal.report.formatting import signed
-from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
+BETTER, WORSE, SAME = "better", "worse", "the same within δ"
 #: Verdict → colour; every other row is grey.
 COLOURS = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}
 #: Rows that reach beyond this multiple of the median row's reach do not extend the axis and are cut.
@@ -144,7 +144,7 @@ def forest_key(figure: Figure, panels: Sequence[Sequence[ForestRow]], banded: bo
     if any(row.ink == INK and row.verdict != SAME for row in rows):
         handles.append(Line2D([], [], color=INK, label="interval excludes 0", **dot))
     if any(row.ink == SOFT for row in rows):
-        other = "undecided or not testable" if len(handles) and rows[0].verdict else "interval includes 0"
+        other = "undecided" if len(handles) and rows[0].verdict else "interval includes 0"
         handles.append(Line2D([], [], color=SOFT, markerfacecolor="white", label=other, **dot))
     if banded:
         handles.append(Patch(color=PALE, label="the same within δ"))

@@ -133,3 +133,12 @@ def class_names(outcome: Outcome) -> tuple[str, ...] | None:
 def curve(log: Path) -> list[dict[str, Any]]:
     """The lines of a training log."""
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def costs_of(outcome: Outcome) -> dict[str, Any]:
+    """Images, FLOPs and seconds of a training alone; the log gives the seconds, also of a resumed training."""
+    record, seconds, images = trained_record(outcome), 0.0, 0
+    for line in curve(outcome.trained.log):
+        seconds += (line["images_seen"] - images) / line["images_per_second"]
+        images = line["images_seen"]
+    return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from unequal.training.objectives import Objective, objective_for
 if TYPE_CHECKING:
     from unequal.training.pictures import Pictures
 
+R = TypeVar("R", bound=Recipe)
 #: Figures of the log that mean the same in every training.
 COMPARABLE = {"lr", "momentum", "images_per_second", "mfu", "grad_norm"}
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
@@ -120,6 +121,12 @@ def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule
     log = workspace.work / LOG
     log.write_text("")
     return Outcome(job, start, Trained(steps=0, images_seen=0, log=log))
+
+
+def at_rate(recipe: R, factor: float) -> R:
+    """Return a recipe at a multiple of its learning rate."""
+    optimizer = recipe.optimizer.model_copy(update={"lr": factor * recipe.optimizer.lr})
+    return recipe.model_copy(update={"optimizer": optimizer})
 
 
 def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpec:

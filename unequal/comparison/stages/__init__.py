@@ -1,1 +1,0 @@
-"""Stages of a comparison: thin programs that dvc.yaml starts and that call the library."""

@@ -1,0 +1,1 @@
+"""Experiments: variants × learning rates × seeds, declared in a folder and judged by one table."""
