@@ -58,7 +58,7 @@ def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder:
     assert loose == set()
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+@pytest.mark.parametrize("folder", [Path(), Path("studies/latent")], ids=str)
 def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, tmp_path: Path) -> None:
     """Found by walking the dvc.yaml: lists of names are fed with strings that mean more to a shell."""
     model, place = model_of(folder), laid(folder)

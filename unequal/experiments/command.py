@@ -48,7 +48,7 @@ def compare(folder: Path, cores: int, engine: str, dry_run: bool, judge_alone: b
         if dry_run:
             say("Nothing was trained; next: the same command without --dry-run.")
             return
-        write(folder, run, declared, ROOT)
+        say(*write(folder, run, declared, ROOT))
     rows, diverged = judged(read_rows(folder / TRAININGS))
     contrasts = [pair for pair in declared.experiment.contrasts if not set(pair) & set(diverged)]
     judgements = judge(rows, contrasts, declared.experiment.endpoints) if contrasts else []  # type: ignore[arg-type]

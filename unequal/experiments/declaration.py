@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
 from unequal.experts.allocation import check_plan
-from unequal.settings.core import FRESH, THREE_HEADS, Role
+from unequal.settings.core import FRESH, THREE_HEADS, Core, Role
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
 from unequal.settings.params import Scored
@@ -209,9 +209,10 @@ class Declared:
         return next(other for other in self.documents if self.settings(other, TRAINED) == own)
 
 
-def check_variants(declaration: Declaration) -> None:
+def check_variants(declaration: Core) -> None:
     """Raise UserError where the settings of a variant are not sound, or those of a contrast do not differ."""
-    Declared.of(declaration.experiment, declaration.model_dump(mode="json", exclude_unset=True), PARAMS)
+    if isinstance(declaration, Declaration):
+        Declared.of(declaration.experiment, declaration.model_dump(mode="json", exclude_unset=True), PARAMS)
 
 
 def changed(document: Mapping[str, Any], dotted: str, value: Any, place: str) -> dict[str, Any]:

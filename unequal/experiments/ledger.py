@@ -84,8 +84,8 @@ def judged(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]
     return [row for row in reported if row["variant"] not in diverged], list(diverged)
 
 
-def write(folder: Path, run: Path, declared: Declared, root: Path) -> None:
-    """Write the ledger of a run and the record of what made it."""
+def write(folder: Path, run: Path, declared: Declared, root: Path) -> list[str]:
+    """Write the ledger of a run and the record of what made it; return a line for each rate at an edge."""
     rows = gather(run, declared)
     write_csv(folder / TRAININGS, rows)
     facts = read_json(run / "artifacts/data/facts.json")
@@ -105,6 +105,12 @@ def write(folder: Path, run: Path, declared: Declared, root: Path) -> None:
         "conditions": conditions,
     }
     write_json(folder / RECORD, record)
+    chosen = {file.stem: read_json(file) for file in sorted((run / "artifacts/rates").glob("*.json"))}
+    return [
+        f"{variant}: the best learning rate, {one['factor']:g} times its own, is at the edge; add factors beyond it"
+        for variant, one in chosen.items()
+        if one["at_edge"]
+    ]
 
 
 def figures_below(run: Path) -> Iterator[Path]:
