@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_core import CoreSchema
 
 from unequal.errors import UserErrors
-from unequal.pipeline.params_files import COMPARISON_GATE, gate_of
+from unequal.pipeline.params_files import EXPERIMENT_GATE, gate_of
 from unequal.settings.complaints import ALLOWED
 from unequal.settings.params import Params
 from unequal.settings.problems import problems, read_whole
@@ -132,7 +132,7 @@ BY_BOUND = {
 }
 
 
-@pytest.mark.parametrize("model", [Params, gate_of(COMPARISON_GATE).model])
+@pytest.mark.parametrize("model", [Params, gate_of(EXPERIMENT_GATE).model])
 def test_every_error_that_settings_can_raise_has_words(model: type[Strict]) -> None:
     found = list(parts(model.__pydantic_core_schema__))
     raised = {BY_TYPE[part["type"]] for part in found} | {
