@@ -1,8 +1,6 @@
 """The whole of the study's params.yaml."""
 
-from typing import Self
-
-from pydantic import model_validator
+from collections.abc import Iterator
 
 from unequal.settings.core import FRESH, PRUNED, Role
 from unequal.settings.data import AnyAutoencoder, TrainedAutoencoder
@@ -24,37 +22,26 @@ class Params(ExpertParams):
         """Networks see latents."""
         return self.autoencoder.latent_channels, self.data.image_size // self.autoencoder.factor
 
-    @model_validator(mode="after")
-    def network_fits_the_images(self) -> Self:
-        """The network sees latents, and halves those."""
+    def checks(self) -> Iterator[str]:
+        """Networks see latents, which have neither bounds nor mirror images."""
         size, factor, chosen = self.data.image_size, self.autoencoder.factor, self.autoencoder
         if size % factor or size < 2 * factor:
             halved = f"block_out_channels: halve images {factor.bit_length() - 1} times"
             which = halved if isinstance(chosen, TrainedAutoencoder) else f"factor: {factor}"
-            raise ValueError(
+            yield (
                 f"autoencoder.{which}; data.image_size {size} is no multiple of {factor} with two latent pixels a side "
                 "or more"
             )
-        try:
-            self.network.check_size(self.seen[1])
-        except ValueError as error:
-            raise ValueError(f"latents {self.seen[1]} pixels wide: {error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def latents_are_no_pixels(self) -> Self:
-        """Settings for pixels alone are switched off."""
+            return
+        yield from super().checks()
         if self.sampling.clip:
-            raise ValueError(
-                "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"
-            )
+            yield "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"
         if self.training.horizontal_flips:
-            raise ValueError(
+            yield (
                 "training.horizontal_flips: true would mirror latents, which are not those of the mirrored image; "
                 "allowed for latents: false"
             )
         sees_pixels = self.network.condition.kind.endswith("low_resolution")
         if sees_pixels or self.network.variance == "learned":
             what = f"condition.kind: {self.network.condition.kind}" if sees_pixels else "variance: learned"
-            raise ValueError(f"network.{what}; models of latents generate, and their likelihood is not that of pixels")
-        return self
+            yield f"network.{what}; models of latents generate, and their likelihood is not that of pixels"

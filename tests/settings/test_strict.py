@@ -12,7 +12,8 @@ from pydantic import Field, PositiveInt
 from ruamel.yaml import YAML, YAMLError
 
 from unequal.errors import UserError
-from unequal.settings.strict import BASE_60, LEADING_ZERO, StageSettings, Strict, Yaml12, key, read_yaml, validate
+from unequal.settings.strict import StageSettings, Strict, key, validate
+from unequal.settings.yaml12 import BASE_60, LEADING_ZERO, Yaml12, read_yaml
 
 
 class Part(Strict):
@@ -157,6 +158,10 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
         ("seed: 1\npart: 010", "not valid YAML: line 2: '010' is octal for some readers of YAML; write it without"),
         ("seed: 0\nslots:\n  count: 10\n  count: 5\n", "not valid YAML: line 4: key 'count' stands twice in one"),
         ("a: &a {k: 1}\nb: {<<: *a, <<: *a}", "not valid YAML: line 2: key '<<' stands twice in one mapping"),
+        (
+            "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [{f'*a{n}, ' * 9}]\n" for n in range(9)),
+            "not valid YAML: line 7: there are more than 200000 values, those that aliases repeat included",
+        ),
         (f"seed: {'[' * 100_000}", "not valid YAML: line 1: sections or lists stand more than 100 deep"),
     ],
 )

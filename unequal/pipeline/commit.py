@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from unequal.settings.strict import Yaml12
+from unequal.settings.yaml12 import Yaml12
 
 
 def git(*words: str) -> str | None:

@@ -10,7 +10,6 @@ from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
 from unequal.runtime.files import write_json
 from unequal.settings.core import Core
-from unequal.settings.problems import sound_part
 from unequal.settings.strict import StageSettings, numbered
 
 P = TypeVar("P", bound=Core)
@@ -46,28 +45,20 @@ def checked(path: Path, model: type[P], checks: Sequence[Check]) -> P:
         UserErrors: a line for each problem. Where a path leads nowhere, checks are left out.
         UserError: the file is missing, or no YAML.
     """
-    problems = list[str]()
-    try:
-        params = model.read(path)
-    except UserErrors as errors:
-        problems, params = errors.lines, sound_part(model, path)
+    params = model.read(path)
     further = refusals(partial(check_sources, path))
-    if not further:
-        further = [line for check in checks for line in refusals(partial(check, params), among_others=bool(problems))]
-    if problems or further:
-        raise UserErrors([*problems, *numbered(path, dict.fromkeys(further))])
+    further = further or [line for check in checks for line in refusals(partial(check, params))]
+    if further:
+        raise UserErrors(list(numbered(path, dict.fromkeys(further))))
     return params
 
 
-def refusals(check: Callable[[], None], among_others: bool = False) -> list[str]:
-    """The lines by which a check refuses; none where it needs an unsound section, of which there are lines already."""
+def refusals(check: Callable[[], None]) -> list[str]:
+    """The lines by which a check refuses."""
     try:
         check()
     except UserErrors as errors:
         return errors.lines
     except UserError as error:
         return [str(error)]
-    except Exception:
-        if not among_others:
-            raise
     return []

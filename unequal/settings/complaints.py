@@ -1,17 +1,15 @@
 """Refusals of pydantic in plain lines: the key, the value, and what is allowed."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name", "density")
-#: Kinds of errors: an unknown key, a section without the key that chooses its kind, a list of fixed length cut short,
-#: and what a model's own check refuses.
-UNKNOWN, WITHOUT_KIND, WITHOUT_ITEM, OWN = "extra_forbidden", "union_tag_not_found", "missing_item", "value_error"
 #: Kind of an error → what is allowed in the place of the value; pydantic's bounds fill the braces.
 ALLOWED = {
     "int_type": "a whole number",
@@ -21,68 +19,30 @@ ALLOWED = {
     "bool_type": "true or false",
     "string_type": "text",
     "model_type": "a section of keys",
+    "model_attributes_type": "a section of keys",
     "dict_type": "a section of keys",
     "tuple_type": "a list",
     "literal_error": "{expected}",
     "union_tag_invalid": "{expected_tags}",
+    "union_tag_not_found": "{expected_tags}",
     "greater_than": "above {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "below {lt}",
     "less_than_equal": "at most {le}",
     "multiple_of": "a multiple of {multiple_of}",
-    WITHOUT_ITEM: "a list of {length}",
     "too_short": "a list of {min_length} or more",
     "too_long": "a list of {max_length} at most",
 }
 #: Python's words for values → YAML's.
 IN_YAML = {"True": "true", "False": "false", "None": "null"}
+#: The key with which a section's own check begins.
+OWN_KEY = re.compile(r"[a-z_]+(\.[a-z_]+)*: ")
 
 Place = tuple[str, ...]
 
 
-class Complaint(NamedTuple):
-    """An error of pydantic's, at the key that is to be changed.
-
-    Attributes:
-        place: the keys that lead there.
-        kind: pydantic's type of error.
-        value: what stands there.
-        facts: pydantic's, such as a bound.
-        message: pydantic's own.
-    """
-
-    place: Place
-    kind: str
-    value: Any
-    facts: dict[str, Any]
-    message: str
-
-    @classmethod
-    def of(cls, error: Any, values: Any) -> "Complaint":
-        """Place an error: a wrong kind at the key that chooses it, a missing item at its list, a misspelt key there."""
-        kind, facts, value = error["type"], error.get("ctx", {}), error["input"]
-        place = place_of(error["loc"], values, kind == "missing")
-        if "discriminator" in facts:
-            key = facts["discriminator"].strip("'")
-            if kind == WITHOUT_KIND and (near := get_close_matches(key, value, 1)):
-                key, kind = near[0], UNKNOWN
-            place, value = (*place, key), facts.get("tag")
-        elif kind == "missing" and isinstance(index := error["loc"][-1], int):
-            place, kind, facts = place[:-1], WITHOUT_ITEM, {"length": index + 1}
-        return cls(place, kind, value, facts, error["msg"].removeprefix("Value error, "))
-
-    @property
-    def allowed(self) -> str:
-        """Say what may stand in the place of the value."""
-        if self.kind not in ALLOWED:
-            return self.message
-        facts = {name: f"{fact:.10g}" if isinstance(fact, float) else fact for name, fact in self.facts.items()}
-        words = ALLOWED[self.kind].format_map(facts).replace("'", "")
-        return IN_YAML.get(words, words)
-
-
 def complaints(error: ValidationError, model: type[BaseModel], values: Any, keys: dict[str, str]) -> list[str]:
-    """A line for each place with a complaint; what explains others comes first.
+    """A line for each place with an error; several at one place are members of a union, of which each has a say.
 
     Args:
         error: what pydantic refuses.
@@ -90,125 +50,66 @@ def complaints(error: ValidationError, model: type[BaseModel], values: Any, keys
         values: what it has read.
         keys: field of the model → dotted key in the file, where that is another one.
     """
-    # An unknown key explains the missing one next to it, and an item of a list says more than the list.
-    found = sorted(
-        (Complaint.of(one, values) for one in error.errors()), key=lambda one: (one.kind != UNKNOWN, -len(one.place))
-    )
-    by_place: dict[Place, list[Complaint]] = {}
-    for one in found:
-        if not any(other[: len(one.place)] == one.place for other in by_place if len(other) > len(one.place)):
-            by_place.setdefault(one.place, []).append(one)
-    sections = {
-        place: sections_at(model, place[:-1], values)
-        for place, some in by_place.items()
-        if some[0].kind in (UNKNOWN, WITHOUT_KIND)
-    }
-    meant = {
-        place: meant_by(place, sections[place], values) for place in sections if by_place[place][0].kind == UNKNOWN
-    }
-    for name in filter(None, meant.values()):
-        by_place.pop(name, None)
+    placed: dict[Place, list[dict[str, Any]]] = {}
+    for one in error.errors():
+        place, sections, annotation = located(one["loc"], model, values, one["type"] == "missing")
+        facts = one.get("ctx", {})
+        if "discriminator" in facts:  # a wrong kind stands at the key that chooses it
+            name, sections = facts["discriminator"].strip("'"), list(sections_in(annotation))
+            place = (*place, name if name in DISCRIMINATORS else "kind")
+        placed.setdefault(place, []).append({**one, "sections": sections, "facts": facts})
+    meant = {place: likely(place, some[0], values) for place, some in placed.items()}
     lines = []
-    for place, some in by_place.items():
-        said = sentence(some, sections.get(place, []), meant.get(place))
-        own = some[0].kind == OWN and isinstance(some[0].value, dict)  # a section's check, which names a key first
-        below = names_of(sections_at(model, place, values)) if own else []
-        between = "." if said.partition(": ")[0].partition(".")[0] in below else ": "
-        lines.append(f"{'.'.join([keys.get(place[0], place[0]), *place[1:]])}{between}{said}" if place else said)
-    return lines
+    for place, some in placed.items():
+        below = any(len(other) > len(place) and other[: len(place)] == place for other in placed)
+        if below or place in meant.values():
+            continue  # an item of a list says more than the list, and an unknown key explains the missing one
+        where = ".".join([keys.get(place[0], place[0]), *place[1:]]) if place else ""
+        for text in sentence(place, some, meant[place]).split("\n"):
+            own = some[0]["type"] == "value_error" and isinstance(some[0]["input"], dict) and OWN_KEY.match(text)
+            lines.append(f"{where}{'.' if own else ': '}{text}" if where else text)
+    return sorted(lines, key=lambda line: ": unknown key" not in line)
 
 
-def meant_by(place: Place, sections: Sequence[type[BaseModel]], values: Any) -> Place | None:
-    """The key that an unknown one seems to be: a similar one that is not there."""
-    free = [name for name in names_of(sections) if name not in at(values, place[:-1])]
-    near = get_close_matches(place[-1], free, 1)
-    return (*place[:-1], near[0]) if near else None
-
-
-def sentence(some: Sequence[Complaint], sections: Sequence[type[BaseModel]], meant: Place | None) -> str:
-    """A complaint at a key.
-
-    Args:
-        some: complaints at one place: members of a union each have a say.
-        sections: those that may stand around the key, where that matters.
-        meant: the key that an unknown one seems to be.
-    """
-    first = some[0]
-    shown = "" if isinstance(first.value, dict | list) else json.dumps(first.value)
-    match first.kind:
-        case kind if kind == UNKNOWN:
-            return (
-                f"unknown key; did you mean `{meant[-1]}`?"
-                if meant
-                else f"unknown key; allowed here: {', '.join(names_of(sections))}"
-            )
-        case kind if kind == WITHOUT_KIND:
-            return f"missing; allowed: {', '.join(kind for one in sections for kind in literals(one, first.place[-1]))}"
-        case "missing":
-            return "missing"
-        case kind if kind in ALLOWED:
-            # The last item that a list lacks gives its length.
-            allowed = dict.fromkeys(one.allowed for one in (some[-1:] if first.kind == WITHOUT_ITEM else some))
-            return "; ".join(filter(None, [shown, f"allowed: {' or '.join(allowed)}"]))
-    return ": ".join(filter(None, [shown, first.message]))
-
-
-def names_of(sections: Sequence[type[BaseModel]]) -> list[str]:
-    """The keys of sections, each once."""
-    return list(dict.fromkeys(name for one in sections for name in one.model_fields))
-
-
-def place_of(location: Sequence[str | int], values: Any, missing: bool) -> Place:
-    """The keys that lead to a complaint, without pydantic's names for the members of a union.
+def located(
+    location: Sequence[str | int], model: type[BaseModel], values: Any, missing: bool
+) -> tuple[Place, list[type[BaseModel]], Any]:
+    """Find the keys that lead to an error, without names of unions' members; the sections there, and the last type.
 
     Only where something is `missing`, the last part is a key that the values do not have.
     """
-    place = list[str]()
-    for position, part in enumerate(location, 1):
-        if isinstance(values, dict):
-            if part not in values and not (missing and position == len(location)):
-                continue
-            values = values.get(part)
-        elif isinstance(values, list) and isinstance(part, int):
-            values = values[part] if part < len(values) else None
-        else:
+    place, annotation, sections = list[str](), Any, [model]
+    annotation = model
+    for number, part in enumerate(location, 1):
+        last = missing and number == len(location)
+        if isinstance(values, dict) and part not in values and not last:
+            continue
+        if not isinstance(values, dict | list) or (isinstance(values, list) and not isinstance(part, int)):
             continue
         place.append(str(part))
-    return tuple(place)
-
-
-def sections_at(model: type[BaseModel], place: Place, values: Any) -> list[type[BaseModel]]:
-    """The section that stands at a place within a model; all that may stand there, where their kind is missing."""
-    annotation: Any = model
-    for part in place:
-        if get_origin(annotation) in (dict, tuple):
+        containers = [one for one in (annotation, *get_args(annotation)) if get_origin(one) in (dict, tuple)]
+        if get_origin(annotation) is dict or (containers and isinstance(values, list)):
             # Names of a dictionary are the user's: behind each stands the same section, as behind each item of a list.
-            annotation = get_args(annotation)[get_origin(annotation) is dict]
+            sections, annotation = [], get_args(containers[0])[get_origin(containers[0]) is dict]
         else:
-            annotation = chosen(annotation, values)[0].model_fields[part].annotation
-        values = at(values, (part,))
-    return chosen(annotation, values)
-
-
-def at(values: Any, place: Place) -> Any:
-    """The value at a place."""
-    for part in place:
-        values = values[int(part) if isinstance(values, list) else part]
-    return values
+            sections = chosen(annotation, values)
+            fields = [one.model_fields[part] for one in sections if part in one.model_fields]
+            annotation = fields[0].annotation if fields else Any
+        if isinstance(values, dict):
+            values = values.get(part)
+        else:
+            values = values[int(part)] if int(part) < len(values) else None
+    return tuple(place), sections, annotation
 
 
 def chosen(annotation: Any, values: Any) -> list[type[BaseModel]]:
-    """The model in an annotation, as in `Mixing | None`; of several the one that the values choose, else all."""
-    found = list(sections_in(annotation))
-    if len(found) == 1:
-        return found
-    key = next(name for name in DISCRIMINATORS if all(name in one.model_fields for one in found))
-    return [one for one in found if values.get(key) in literals(one, key)] or found
-
-
-def literals(section: type[BaseModel], key: str) -> tuple[Any, ...]:
-    """The values of a key that a section allows."""
-    return get_args(section.model_fields[key].annotation)
+    """The section in an annotation, as in `Mixing | None`; of several the one that the values choose, else all."""
+    sections = list(sections_in(annotation))
+    for key in DISCRIMINATORS if len(sections) > 1 else ():
+        if all(key in one.model_fields for one in sections):
+            kind = values.get(key, sections[0].model_fields[key].default)
+            return [one for one in sections if kind in get_args(one.model_fields[key].annotation)] or sections
+    return sections
 
 
 def sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -217,3 +118,44 @@ def sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from sections_in(part)
+
+
+def likely(place: Place, error: dict[str, Any], values: Any) -> Place | None:
+    """The key that an unknown one seems to be: a similar one that is not there."""
+    if error["type"] != "extra_forbidden":
+        return None
+    for part in place[:-1]:
+        values = values[int(part) if isinstance(values, list) else part]
+    near = get_close_matches(place[-1], [name for name in names_of(error["sections"]) if name not in values], 1)
+    return (*place[:-1], near[0]) if near else None
+
+
+def names_of(sections: Sequence[type[BaseModel]]) -> list[str]:
+    """The keys of sections, each once."""
+    return list(dict.fromkeys(name for one in sections for name in one.model_fields))
+
+
+def sentence(place: Place, some: Sequence[dict[str, Any]], meant: Place | None) -> str:
+    """What is wrong at a place, and what is allowed there."""
+    first = some[0]
+    kind, value, message = first["type"], first["input"], first["msg"].removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        allowed = f"allowed here: {', '.join(names_of(first['sections']))}"
+        return f"unknown key; {f'did you mean `{meant[-1]}`?' if meant else allowed}"
+    if kind == "missing":
+        return "missing"
+    if kind not in ALLOWED:
+        return message if isinstance(value, dict | list) else f"{json.dumps(value)}: {message}"
+    if kind == "union_tag_not_found":
+        kinds = (get_args(one.model_fields[place[-1]].annotation) for one in first["sections"])
+        return f"missing; allowed: {', '.join(name for names in kinds for name in names)}"
+    shown = first["facts"].get("tag", value)
+    allowed = " or ".join(dict.fromkeys(allowed_by(one) for one in some if one["type"] in ALLOWED))
+    return f"allowed: {allowed}" if isinstance(shown, dict | list) else f"{json.dumps(shown)}; allowed: {allowed}"
+
+
+def allowed_by(error: dict[str, Any]) -> str:
+    """What may stand in the place of a value."""
+    facts = {name: f"{fact:.10g}" if isinstance(fact, float) else fact for name, fact in error["facts"].items()}
+    words = ALLOWED[error["type"]].format_map(facts).replace("'", "")
+    return IN_YAML.get(words, words)

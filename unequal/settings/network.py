@@ -1,8 +1,8 @@
 """`network`: what the base is made of."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
 from unequal.settings.condition import AnyCondition, Unconditional
 from unequal.settings.strict import Strict
@@ -48,7 +48,7 @@ class OpenAIFlags(Strict):
     def heads_are_given_once(self) -> Self:
         """Their number gives their width, and their width their number."""
         if (self.num_heads is None) == (self.num_head_channels is None):
-            raise ValueError("needs either num_heads or num_head_channels, as in the flags of its training")
+            raise ValueError("num_heads: needed, or num_head_channels, one of both, as in the flags of its training")
         return self
 
 
@@ -91,11 +91,6 @@ class UNet2D(Network):
 
     def check_size(self, image_size: int) -> None:
         """Also where levels cannot halve it, or attention stands at a size that there is not."""
-        self.attends(image_size)
-        super().check_size(image_size)
-
-    def attends(self, image_size: int) -> list[bool]:
-        """Attention of each level, for images of that size. Raises ValueError where that cannot be."""
         levels = len(self.block_out_channels)
         if image_size % 2 ** (levels - 1):
             raise ValueError(
@@ -106,15 +101,14 @@ class UNet2D(Network):
         for size in self.attention_resolutions:
             if size not in sizes:
                 raise ValueError(f"network.attention_resolutions: {size} is no feature-map size; allowed: {sizes}")
-        attends = [size in self.attention_resolutions for size in sizes]
-        middle = [False] * (levels - 1) + [self.middle_attention]
-        for channels, *anywhere in zip(self.block_out_channels, attends, middle, strict=True):
-            if any(anywhere) and channels % self.attention_head_dim:
+        for level, (channels, size) in enumerate(zip(self.block_out_channels, sizes, strict=True), 1):
+            attends = size in self.attention_resolutions or (self.middle_attention and level == levels)
+            if attends and channels % self.attention_head_dim:
                 raise ValueError(
                     f"network.attention_head_dim: {self.attention_head_dim} does not divide the {channels} channels "
                     "of a level with attention"
                 )
-        return attends
+        super().check_size(image_size)
 
 
 #: Parts of sine-cosine positions: a quarter of the channels each for sine and cosine, of rows and of columns.
@@ -158,5 +152,11 @@ class DiT(Network):
         super().check_size(image_size)
 
 
-#: Chosen by its `kind`, `unet2d` by default.
-AnyNetwork = Annotated[UNet2D | DiT, Field(discriminator="kind")]
+def kind_of(network: Any) -> str:
+    """The kind of a network, `unet2d` by default."""
+    return network.get("kind", "unet2d") if isinstance(network, dict) else getattr(network, "kind", "unet2d")
+
+
+AnyNetwork = Annotated[
+    Annotated[UNet2D, Tag("unet2d")] | Annotated[DiT, Tag("dit")], Field(discriminator=Discriminator(kind_of))
+]

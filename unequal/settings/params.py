@@ -4,13 +4,14 @@ The gate stage `check_params` and the tools read the whole. A stage reads its ow
 elsewhere does not make its results stale.
 """
 
-from typing import Annotated, ClassVar, Self
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from unequal.diffusion.schedule import noise_schedule
-from unequal.errors import UserError
-from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Core, Role, check_models
+from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Core, Role, refusal
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
 from unequal.settings.groups import Groups
 from unequal.settings.pruning import Pruning
@@ -31,47 +32,27 @@ class Sampled(Core):
         """True where a model of three heads is sampled."""
         return False
 
-    @model_validator(mode="after")
-    def sampling_fits_the_schedule(self) -> Self:
-        """Sampling asks for timesteps that there are."""
-        timesteps, steps = self.schedule.timesteps, self.sampling.steps
+    def checks(self) -> Iterator[str]:
+        yield from super().checks()
+        sampling, timesteps, steps = self.sampling, self.schedule.timesteps, self.sampling.steps
         if isinstance(steps, int) and steps > timesteps:
-            raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
+            yield f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps"
         if isinstance(steps, tuple) and steps[0] >= timesteps:
-            raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
-        return self
-
-    @model_validator(mode="after")
-    def spacing_has_its_profile(self) -> Self:
-        """Spacing by a profile needs a stage that reads one."""
-        if self.sampling.spacing in BY_PROFILE and not self.spaced_by_profile:
-            raise ValueError(
-                f"sampling.spacing: '{self.sampling.spacing}'; no loss profile is at hand where this file's models are "
+            yield f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}"
+        if sampling.spacing in BY_PROFILE and not self.spaced_by_profile:
+            yield (
+                f"sampling.spacing: '{sampling.spacing}'; no loss profile is at hand where this file's models are "
                 "sampled"
             )
-        return self
-
-    @model_validator(mode="after")
-    def learned_variance_is_there(self) -> Self:
-        """Sampling with a learned variance needs a model that has one; three heads have none."""
-        if self.sampling.variance != "learned":
-            return self
-        if self.network.variance != "learned":
-            raise ValueError("sampling.variance: 'learned' needs network.variance: learned")
-        if self.samples_three_heads:
-            raise ValueError("sampling.variance: 'learned'; mixed models have learned none; allowed: posterior")
-        return self
-
-    @model_validator(mode="after")
-    def guidance_has_its_labels(self) -> Self:
-        """Guidance needs a model that has also learned without labels."""
-        condition = self.network.condition
-        if self.sampling.guidance is not None and condition.kind != "dropped_labels":
-            raise ValueError(
-                f"sampling.guidance: needs a model that has learned without labels too, not kind '{condition.kind}'; "
-                "allowed: null, or network.condition.kind dropped_labels"
+        if sampling.variance == "learned" and self.network.variance != "learned":
+            yield "sampling.variance: 'learned' needs network.variance: learned"
+        elif sampling.variance == "learned" and self.samples_three_heads:
+            yield "sampling.variance: 'learned'; mixed models have learned none; allowed: posterior"
+        if sampling.guidance is not None and self.network.condition.kind != "dropped_labels":
+            yield (
+                "sampling.guidance: needs a model that has learned without labels too, not kind "
+                f"'{self.network.condition.kind}'; allowed: null, or network.condition.kind dropped_labels"
             )
-        return self
 
 
 class Scored(Sampled):
@@ -80,30 +61,25 @@ class Scored(Sampled):
     extractor: Extractor
     evaluation: Evaluation
 
-    @model_validator(mode="after")
-    def samples_are_enough(self) -> Self:
-        """FID needs a covariance of full rank."""
+    def checks(self) -> Iterator[str]:
+        yield from super().checks()
         evaluation, features = self.evaluation, self.extractor.features
         if evaluation.samples < features and not evaluation.allow_singular:
-            raise ValueError(
+            yield (
                 f"evaluation.samples: {evaluation.samples} is fewer than extractor.features {features}, which makes "
                 "the covariance singular; raise it or set evaluation.allow_singular: true"
             )
-        return self
-
-    @model_validator(mode="after")
-    def guidance_is_scored_without_labels(self) -> Self:
-        """Features that were learned by labels see guidance by labels as quality."""
+        # Features that were learned by labels take guidance by labels for quality.
         if self.sampling.guidance is not None and self.extractor.kind == "classifier":
-            raise ValueError(
+            yield (
                 "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
                 "allowed: null, or inception or dinov2"
             )
-        return self
 
 
 #: Models that stages of the pipeline make under names of their own, and beginnings of such names.
 TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert"), ("slot_", "experts_", "group_")
+#: The experts of all groups, which are profiled and sampled as one model is.
 EXPERTS = ("experts_unpruned", "experts_pruned")
 
 
@@ -138,11 +114,6 @@ class ExpertParams(Scored):
         return (*super().trained_models, *self.finetune_recipes)
 
     @property
-    def expert_sets(self) -> tuple[str, ...]:
-        """The experts of all groups, with and without pruning."""
-        return EXPERTS
-
-    @property
     def samples_three_heads(self) -> bool:
         """A recipe's model has its name."""
         return any(name in self.roles and self.roles[name].mixed for name in self.scored_models)
@@ -153,81 +124,36 @@ class ExpertParams(Scored):
         return self.profile.images
 
     @property
-    def has_floor(self) -> bool:
-        """True where the optimal-denoiser loss is profiled too."""
-        return self.profile.floor != "none"
-
-    @property
     def pruning_limits(self) -> dict[str, float]:
         """Limit of the group with the smallest model."""
         groups = foreseen_groups(self.groups.planned, noise_schedule(self.schedule))
         return {"groups.min_ratio": min(group.limit_ratio for group in groups)}
 
-    @model_validator(mode="after")
-    def scored_models_are_trained(self) -> Self:
-        check_models("scored_models", self.scored_models, (*self.trained_models, *self.expert_sets))
-        return self
-
-    @model_validator(mode="after")
-    def profiled_models_are_trained(self) -> Self:
-        check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
-        return self
-
-    @model_validator(mode="after")
-    def floor_is_known(self) -> Self:
-        """The best denoiser is known in closed form where a network sees x_t alone."""
-        condition = self.network.condition
-        if condition.kind != "none" and self.has_floor:
-            raise ValueError(
-                f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
-                f"allowed for network.condition.kind {condition.kind}: none"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def prunings_are_there(self) -> Self:
-        """The experts' stage finds its own way of pruning."""
+    def checks(self) -> Iterator[str]:
+        yield from super().checks()
+        for field in ("scored_models", "profiled_models"):
+            names, allowed = getattr(self, field), (*self.trained_models, *EXPERTS)
+            for name in names:
+                if name not in allowed:
+                    yield f"{field}: '{name}' is not trained; allowed: {', '.join(allowed)}"
+            if "base" not in names or len(set(names)) < len(names):
+                yield f"{field}: {list(names)} must hold base, and no name twice"
         if "expert" not in self.pruning:
-            raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
-        return self
-
-    @model_validator(mode="after")
-    def timesteps_can_be_grouped(self) -> Self:
-        """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
-        try:
-            foreseen_groups(self.groups.planned, noise_schedule(self.schedule))
-        except UserError as error:
-            raise ValueError(f"groups: {error}") from None
-        if self.groups.needs_excess and not self.has_floor:
-            raise ValueError(
-                "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
+            yield "pruning: 'expert' is missing; it makes the pruned experts"
+        # The best denoiser is known in closed form where a network sees x_t alone.
+        kind, floor = self.network.condition.kind, self.profile.floor
+        if kind != "none" and floor != "none":
+            yield (
+                f"profile.floor: {floor} would be the least loss of a network that sees x_t alone; "
+                f"allowed for network.condition.kind {kind}: none"
             )
-        return self
-
-    @model_validator(mode="after")
-    def experts_can_be_drawn_for(self) -> Self:
-        """Inside every group, where groups are known before the base has been trained."""
-        schedule, recipe = noise_schedule(self.schedule), self.recipes.get("expert")
-        if recipe is None or self.groups.needs_excess:
-            return self
-        for group in planned_groups(self.groups.planned, schedule):
-            try:
-                sampler_inside(recipe.sampler, group.range, schedule)
-            except UserError as error:
-                raise ValueError(f"recipes.expert.{error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def slots_can_be_made(self) -> Self:
-        """At most one slot a timestep, and an excess only over the optimal-denoiser loss."""
+        for key, chosen in (("groups.kind", self.groups.kind), ("slots.loss", self.slots.loss)):
+            if chosen in ("excess_loss", "excess") and floor == "none":
+                yield f"{key}: '{chosen}' needs a floor; allowed for profile.floor: all, or a number of images"
         count, timesteps = self.slots.count, self.schedule.timesteps
         if count > timesteps:
-            raise ValueError(f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
-        if self.slots.loss == "excess" and not self.has_floor:
-            raise ValueError(
-                "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
-            )
-        return self
+            yield f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps"
+        yield from self.check_groups()
 
     @field_validator("finetune_recipes")
     @classmethod
@@ -239,6 +165,17 @@ class ExpertParams(Scored):
         if len(set(names)) < len(names):
             raise ValueError(f"{list(names)} names a recipe twice")
         return names
+
+    def check_groups(self) -> Iterator[str]:
+        """Yield where groups cannot be made or drawn from, as far as that is known before the base is trained."""
+        schedule, expert = self.tables, self.recipes.get("expert")
+        if schedule is None:
+            return
+        if refused := list(refusal(partial(foreseen_groups, self.groups.planned, schedule), "groups: ")):
+            yield from refused
+        elif expert is not None and expert.sampler.density == "slot" and not self.groups.needs_excess:
+            for group in planned_groups(self.groups.planned, schedule):
+                yield from refusal(partial(sampler_inside, expert.sampler, group.range, schedule), "recipes.expert.")
 
 
 class Params(ExpertParams):
@@ -257,9 +194,7 @@ class Params(ExpertParams):
         slots = (f"slot_{slot}" for slot in self.slots.finetune)
         return ("base", "mixed", *self.finetune_recipes, *slots)
 
-    @model_validator(mode="after")
-    def slots_are_finetuned(self) -> Self:
-        """The pipeline has a stage for it."""
+    def checks(self) -> Iterator[str]:
+        yield from super().checks()
         if not self.slots.finetune:
-            raise ValueError("slots.finetune: []; the pipeline trains on inside one slot or more")
-        return self
+            yield "slots.finetune: []; the pipeline trains on inside one slot or more"

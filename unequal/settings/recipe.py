@@ -6,7 +6,6 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS, AnyLossWeight
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
@@ -155,10 +154,6 @@ class Recipe(Strict):
             return self
         return self.model_copy(update={"images": self.pruned_images, "pruned_images": None})
 
-    def check_schedule(self, schedule: NoiseSchedule) -> None:
-        """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
-        self.sampler.check_schedule(schedule)
-
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
         """Budgets hold what is to happen within them; sampler, prediction and loss weight have a meaning together."""
@@ -173,8 +168,8 @@ class Recipe(Strict):
         if late := [images for images in self.optimizer.lr_milestones if images >= self.images]:
             raise ValueError(f"optimizer.lr_milestones: {late[0]}; allowed: below the budget, {self.images} images")
         if (self.prediction == "mixed") != (self.mixing is not None):
-            verb = "needs" if self.prediction == "mixed" else "has no use for"
-            raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
+            verb = "needed by" if self.prediction == "mixed" else "has no meaning for"
+            raise ValueError(f"mixing: {verb} prediction '{self.prediction}'")
         if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
             raise ValueError(
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "

@@ -39,9 +39,11 @@ def build_unet(network: UNet2D, image_size: int, input_channels: int, output_cha
         UserError: images of that size do not go through it.
     """
     try:
-        attends = network.attends(image_size)
+        network.check_size(image_size)
     except ValueError as error:
         raise UserError(str(error)) from None
+    sizes = [image_size // 2**level for level in range(len(network.block_out_channels))]
+    attends = [size in network.attention_resolutions for size in sizes]
     return UNet2DModel(
         sample_size=image_size,
         in_channels=input_channels,
