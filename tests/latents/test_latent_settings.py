@@ -19,7 +19,7 @@ STUDY = ROOT / "studies/latent"
 TRAINED = read_yaml(STUDY / "params.yaml")["autoencoder"] | {"kind": "trained"}
 FETCHED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4, "precision": "auto"}
 THREE_LEVELS = {"network.block_out_channels": [16, 16, 16]}
-TWO_PIXELS = "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples"
+TWO_PIXELS = "data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"autoencoder": TRAINED | {"norm_num_groups": 3}}, "autoencoder.block_out_channels: 16 is no multiple"),
     ({"sampling.clip": True}, "sampling.clip: true bounds pixels, and latents have no bounds; allowed"),

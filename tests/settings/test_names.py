@@ -27,7 +27,7 @@ BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b",
 #: Text that is none: it reaches neither a command nor a path of ours.
 FREE = re.compile(
     r"runtime\.tracking\.(uri|experiment|logger)|.*decider\.(model|base_url|api_key_env)|experiment\.question"
-    r"|subject|.*lr_milestones\.\*"  # numbers of images, which are keys
+    r"|subject|data\.source|.*lr_milestones\.\*|.*optimizer\.(name|keywords\.\*)"  # numbers of images, which are keys
 )
 
 

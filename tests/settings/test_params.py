@@ -71,21 +71,13 @@ def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], compla
 
 
 def test_all_that_is_wrong_is_listed_a_line_each(tmp_path: Path) -> None:
-    edits = {
-        "data.colour": "red",  # an unknown key,
-        "training.batch_size": 0,  # a value out of range,
-        "extractor.kind": "vgg",  # a word that is none,
-        "sampling.steps": 3000,  # more steps than timesteps,
-        "scored_models": ["base", "bass"],  # a model that nobody trains,
-        "slots.count": 5000,  # and more slots than timesteps.
-    }
-    with pytest.raises(UserError) as refusal:
-        Params.read(written(edited(edits), tmp_path))
-    lines = [unnumbered(line, tmp_path / "params.yaml") for line in str(refusal.value).splitlines()]
-    beginnings = ["data.colour: unknown key", "training.batch_size: 0; ", 'extractor.kind: "vgg"; ']
-    beginnings += ["sampling.steps: 3000 steps of", "scored_models: 'bass' is not trained", "slots.count: 5000 ranges"]
-    assert len(lines) == len(edits)
-    assert all(any(line.startswith(one) for line in lines) for one in beginnings), lines
+    values = {"data.colour": "red", "training.batch_size": 0, "extractor.kind": "vgg"}
+    combinations = {"sampling.steps": 3000, "scored_models": ["base", "bass"], "slots.count": 5000}
+    for edits in (values, combinations):
+        with pytest.raises(UserError) as refusal:
+            Params.read(written(edited(edits), tmp_path))
+        lines = [unnumbered(line, tmp_path / "params.yaml") for line in str(refusal.value).splitlines()]
+        assert sorted(line.partition(": ")[0] for line in lines) == sorted(edits)
 
 
 @pytest.mark.parametrize("edits", ACCEPTED, ids=lambda edits: ",".join(edits))

@@ -33,7 +33,7 @@ params_file = click.argument(
 def check(params_file: Path) -> None:
     """Check params.yaml as a whole: keys, values, combinations, paths, images, labels, limits of pruning.
 
-    All problems are listed, a line each.
+    Problems are listed, a line each: wrong values first, then combinations, then what the data lack.
     """
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.cli.survey import refuse_unreadable

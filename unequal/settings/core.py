@@ -125,7 +125,7 @@ class Core(Strict):
         """Yield a line for each thing that does not fit."""
         for name, role in self.roles.items():
             yield from self.check_role(name, role)
-        for place, recipe in self.placed_recipes.items():
+        for place, recipe in sorted(self.placed_recipes.items()):
             yield from self.check_recipe(place, recipe)
         yield from refusal(lambda: self.network.check_size(self.seen[1]))
         predictions = {place: recipe.prediction for place, recipe in self.placed_recipes.items()}
