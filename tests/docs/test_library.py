@@ -29,10 +29,9 @@ def test_an_example_runs(block):
 def names_in(section: str) -> tuple[set[str], set[str]]:
     listed = set(re.findall(r"`(\w+)`", section.split("```")[0].split("\n\n")[1]))
     tree = ast.parse(re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0])
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    ours = {one.name for node in imports if node.module == "unequal" for one in node.names}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return listed, ours & used
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    used = {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "un"}
+    return listed, used
 
 
 def test_the_page_lists_the_public_names_and_shows_each_in_an_example():
