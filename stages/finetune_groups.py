@@ -30,7 +30,9 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
     folder = run.input(
         "artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/expert/group_{group}"
     )
-    recipe = settings.recipe if architecture == "unpruned" else settings.recipe.for_pruned()
+    recipe = settings.recipe
+    if architecture == "pruned" and recipe.pruned_images is not None:
+        recipe = recipe.model_copy(update={"images": recipe.pruned_images, "pruned_images": None})
     groups = read_groups(run.input("artifacts/groups.json"))
     job = TrainingJob(
         f"experts_{architecture}/group_{group}", recipe, settings.training, data, settings.seed, pictures=True

@@ -9,7 +9,7 @@ from unequal.evaluation.profiling import Draws, profile_optimal_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.chunks import Chunks
 from unequal.runtime.files import write_npz
-from unequal.settings.evaluation import Profile
+from unequal.settings.evaluation import Profile, SampledFloor
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
@@ -26,15 +26,14 @@ def main(run: Run, settings: Settings) -> None:
     """Measure the optimal-denoiser loss."""
     data = PreparedData.open(run.input("artifacts/data"))
     schedule = noise_schedule(settings.schedule)
-    images = tensor_of(data.train[settings.profile.profiled])
+    chosen = settings.profile.floor
+    images = tensor_of(data.train[: chosen if isinstance(chosen, int) else None])
     draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
     floor = np.zeros((schedule.timesteps, 0), np.float32)
-    if settings.profile.floor != "none":
+    if chosen != "none":
+        sampled = chosen.sampled if isinstance(chosen, SampledFloor) else None
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_optimal_loss(
-            known, schedule, draws, Chunks(run.work), settings.profile.sampled, run.runtime.progress
-        )
+        floor = profile_optimal_loss(known, schedule, draws, Chunks(run.work), sampled, run.runtime.progress)
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
-    chosen = settings.profile.model_dump()["floor"]
-    run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": chosen})
+    run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": settings.profile.model_dump()["floor"]})

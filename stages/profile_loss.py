@@ -57,7 +57,8 @@ def main(run: Run, settings: Settings, model: str) -> None:
     calls = 2 * chosen.calls(spec.timesteps)
     experts = experts.accelerated(chosen.precision, runtime.channels_last, runtime.compile, calls)
     errors = {}
-    for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
+    train = data.train[: chosen.floor if isinstance(chosen.floor, int) else None]
+    for split, images in (("train", train), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)
         draws = Draws.of(pictures, spec.timesteps, chosen.images, settings.seed, run.device, labels)
         errors[split] = profile(experts, draws, chosen.batch_size, runtime.progress, Chunks(run.work / split))

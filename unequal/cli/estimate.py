@@ -27,6 +27,7 @@ from unequal.report.formatting import duration, with_prefix
 from unequal.runtime.devices import chosen_precision
 from unequal.runtime.processes import threads
 from unequal.sampling.guidance import PASSES
+from unequal.settings.evaluation import SampledFloor
 from unequal.settings.params import EXPERTS, Params
 from unequal.settings.pruning import Proxy
 from unequal.settings.strict import read_yaml
@@ -84,7 +85,7 @@ def workload(params: Params, macs: int, parameters: int) -> list[Work]:
     limits = [group.limit_ratio for group in groups]
 
     def trained(name: str, recipe: str, shares: Sequence[float], *, pruned: bool = False) -> Work:
-        images = (recipes[recipe].for_pruned() if pruned else recipes[recipe]).images
+        images = (recipes[recipe].pruned_images if pruned else None) or recipes[recipe].images
         training = sum(training_flops(round(macs * share), images) for share in shares)
         drawn = (params.training.pictures or 0) * COUNT * STEPS * macs * sum(shares)
         return Work(name, len(shares), training, drawn, round(parameters * sum(shares)))
@@ -136,8 +137,11 @@ def images_at_hand(params: Params) -> tuple[int, int] | None:
 def floor_macs(params: Params) -> float:
     """Work of the optimal denoiser, which compares each draw with its images, if their number is known."""
     chosen, compared = params.profile, (images_at_hand(params) or (0, 0))[0]
-    if chosen.floor != "all":
-        compared = chosen.sampled or (chosen.floor if isinstance(chosen.floor, int) else 0)
+    match chosen.floor:
+        case int(images) | SampledFloor(sampled=images):
+            compared = images
+        case "none":
+            compared = 0
     values = params.data.channels * params.data.image_size**2
     return 2.0 * params.schedule.timesteps * chosen.images * compared * values
 

@@ -12,9 +12,9 @@ from PIL import ExifTags, Image
 from unequal.data.folders import Folder
 from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
 from unequal.errors import UserError, UserErrors
+from unequal.runtime.outside import expanded
 from unequal.settings.core import Core
 from unequal.settings.data import Data
-from unequal.settings.values import expanded
 
 #: Largest number of files that are decoded, at random in larger folders. Sizes and modes are read from all files.
 DECODED = 500

@@ -5,9 +5,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from unequal.errors import UserError
+from unequal.runtime.outside import expanded
 from unequal.settings.core import Core
 from unequal.settings.params import Scored
-from unequal.settings.values import expanded
 
 CONNECTION_SECONDS = 3.0
 

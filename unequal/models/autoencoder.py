@@ -29,9 +29,9 @@ from unequal.models.foreign import find_network
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.runtime.devices import chosen_precision
 from unequal.runtime.files import content_hash
+from unequal.runtime.outside import located
 from unequal.runtime.progress import progress
 from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
-from unequal.settings.values import located
 
 Net = AutoencoderKL | VQModel
 KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from unequal.models.spec import ModelSpec, Space
+from unequal.runtime.outside import located
 from unequal.settings.core import Core
-from unequal.settings.values import located
 
 
 def check_pretrained(params: Core) -> None:

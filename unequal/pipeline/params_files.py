@@ -56,7 +56,16 @@ def gate_of(module: str) -> Gate:
 
 def json_schema(model: type[Core]) -> dict[str, Any]:
     """JSON schema of a params.yaml, by which editors complete and check it."""
-    return model.model_json_schema() | {"title": "params.yaml of unequal"}
+    return untitled(model.model_json_schema()) | {"title": "params.yaml of unequal"}
+
+
+def untitled(schema: Any) -> Any:
+    """Leave out pydantic's titles, which repeat keys and names of classes."""
+    if isinstance(schema, list):
+        return [untitled(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: untitled(part) for name, part in schema.items() if name != "title" or not isinstance(part, str)}
 
 
 def schema_of(kind: str) -> str:
@@ -64,4 +73,4 @@ def schema_of(kind: str) -> str:
     if kind not in ("pipeline", "compare"):
         raise UserError(f"'{kind}': no kind of params file; allowed: pipeline, compare")
     model = Params if kind == "pipeline" else gate_of(EXPERIMENT_GATE).model
-    return json.dumps(json_schema(model), indent=2) + "\n"
+    return json.dumps(json_schema(model), indent=1) + "\n"

@@ -26,8 +26,9 @@ from unequal.runtime.files import (
     write_facts,
     write_json,
 )
+from unequal.runtime.outside import expanded, located
 from unequal.settings.strict import PARAMS, read_yaml
-from unequal.settings.values import NAME, expanded, located
+from unequal.settings.values import NAME
 
 #: Where the files lie, below the folder of the dvc.yaml.
 SOURCES = Path("artifacts/sources")

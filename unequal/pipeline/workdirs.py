@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError, say
 from unequal.runtime.files import json_or_none, link, write_json
-from unequal.settings.values import DVC_COPIES
+from unequal.runtime.outside import DVC_COPIES
 
 #: Folder that marks a project, whose clone may have any name.
 MARK = ".dvc"

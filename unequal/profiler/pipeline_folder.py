@@ -19,7 +19,7 @@ from torch import nn
 from unequal.errors import UserError, first_line
 from unequal.models.foreign import load_whole, quiet
 from unequal.runtime.files import content_hash, read_json, settings_hash
-from unequal.settings.values import HUB_ID
+from unequal.runtime.outside import HUB_ID
 
 INDEX = "model_index.json"
 #: How a part that a pipeline does without stands in its index.

@@ -98,11 +98,6 @@ class Core(Strict):
         """All recipes, by the keys at which they stand."""
         return {f"recipes.{name}": recipe for name, recipe in self.recipes.items()}
 
-    @property
-    def with_other_batches(self) -> set[str]:
-        """Keys of recipes whose batches are not of `training.batch_size`."""
-        return set()
-
     @model_validator(mode="after")
     def sections_fit(self) -> Self:
         """Sections fit each other: those of a sound file are checked together, and all problems are listed."""
@@ -168,7 +163,7 @@ class Core(Strict):
     def check_recipe(self, place: str, recipe: Recipe) -> Iterator[str]:
         """Yield where a recipe's budget, start or sampler does not fit the other sections."""
         batch, warm_up, start = self.training.batch_size, recipe.optimizer.warmup_images, recipe.warm_start
-        if batch > recipe.images and place not in self.with_other_batches:
+        if batch > recipe.images:
             yield f"training.batch_size: {batch}; {place} sees {recipe.images} images in all"
         if warm_up > recipe.images:
             yield f"{place}.optimizer.warmup_images: {warm_up} is longer than the training of {recipe.images} images"

@@ -50,16 +50,6 @@ class Profile(Strict):
         """Calls of a network for the profile of a split."""
         return -(-timesteps * self.images // self.batch_size)
 
-    @property
-    def profiled(self) -> slice:
-        """Training images that are profiled: those of the optimal denoiser, all where there is none."""
-        return slice(self.floor if isinstance(self.floor, int) else None)
-
-    @property
-    def sampled(self) -> int | None:
-        """Images from which the optimal-denoiser loss is estimated at a timestep; None: all."""
-        return self.floor.sampled if isinstance(self.floor, SampledFloor) else None
-
 
 class Slots(Strict):
     """Number of slots, the loss that they divide, and those that are fine-tuned."""

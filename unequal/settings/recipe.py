@@ -148,12 +148,6 @@ class Recipe(Strict):
         default=(), description="images seen at which the averaged weights are saved as models"
     )
 
-    def for_pruned(self) -> Self:
-        """The recipe of a pruned expert."""
-        if self.pruned_images is None:
-            return self
-        return self.model_copy(update={"images": self.pruned_images, "pruned_images": None})
-
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
         """Budgets hold what is to happen within them; sampler, prediction and loss weight have a meaning together."""

@@ -13,9 +13,9 @@ from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
 from unequal.errors import UserError
 from unequal.models.spec import ModelSpec
 from unequal.runtime.files import read_json
+from unequal.runtime.outside import located
 from unequal.settings.network import Network
 from unequal.settings.schedule import FlowSchedule
-from unequal.settings.values import located
 
 SCHEDULER, FLOW = "scheduler_config.json", "FlowMatchEulerDiscreteScheduler"
 #: Betas that differ by less are the same, computed in float32.
