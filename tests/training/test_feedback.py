@@ -10,8 +10,7 @@ from small_trainer import CPU, LEARNING, SCHEDULE
 
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import loss_weights
-from unequal.training.batches import BatchSource
-from unequal.training.feedback import Feedback, squared_norms
+from unequal.training.batches import BatchSource, Feedback, squared_norms
 from unequal.training.objectives import SingleHead
 
 T = 50

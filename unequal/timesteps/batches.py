@@ -62,11 +62,14 @@ class LossQueue:
         """Begin to copy the losses [B] of a draw from their device."""
         self.pending.append(PendingLosses(draw, timesteps, *to_host(losses)))
 
-    def learn(self, draw: int) -> None:
-        """Hand on the losses that count in a draw."""
+    def learn(self, draw: int, finite: bool = False) -> None:
+        """Hand on the losses that count in a draw. Raises UserError for others than finite ones, if asked for them."""
         while self.pending and self.pending[0].draw <= draw - DELAY:
             one = self.pending.popleft()
-            self.sampler.learn(one.timesteps, one.arrived_losses())
+            losses = one.arrived_losses()
+            if finite and not np.isfinite(losses).all():
+                raise UserError(f"learn: losses of draw {one.draw} are NaN or infinite; allowed: finite ones")
+            self.sampler.learn(one.timesteps, losses)
 
     def state(self) -> list[list[Any]]:
         """All that is pending, as JSON can carry it; waits for losses that are on their way."""
@@ -103,8 +106,11 @@ class Timesteps:
             )
         count = len(sampler.probabilities)
         table = np.ones(count) if loss_weights is None else np.asarray(torch.as_tensor(loss_weights).cpu().double())
-        if table.shape != (count,):
-            raise UserError(f"loss weights of shape {list(table.shape)} for {count} timesteps; allowed: [{count}]")
+        if table.shape != (count,) or not (np.isfinite(table) & (table >= 0)).all():
+            what = f"loss weights of shape {list(table.shape)} for {count} timesteps"
+            raise UserError(f"{what}; allowed: [{count}], finite and not negative")
+        if seed < 0:
+            raise UserError(f"seed: {seed}; allowed: from 0")
         self.sampler, self.seed, self.loss_weights = sampler, seed, table
         self.draws = self.images = 0
         self.losses = LossQueue(sampler)
@@ -116,8 +122,13 @@ class Timesteps:
         Args:
             batch_size: B, of this process; the same in all that share a batch.
             device: where both tensors are needed.
+
+        Raises:
+            UserError: no such batch; losses of an earlier draw that are NaN or infinite.
         """
-        self.losses.learn(self.draws)
+        if batch_size < 1:
+            raise UserError(f"draw: a batch of {batch_size} images; allowed: from 1")
+        self.losses.learn(self.draws, finite=True)
         rank, processes = rank_and_world_size()
         uniforms = uniforms_of(range(processes * batch_size), self.seed, Stream.TIMESTEPS, self.draws)
         batch = self.sampler.sample(uniforms, images_trained=self.images)
@@ -136,6 +147,8 @@ class Timesteps:
             return
         if self.last is None:
             raise UserError("learn: there is no batch whose losses are unknown; allowed: once after each draw")
+        if losses.device.type == "cpu" and not losses.isfinite().all():
+            raise UserError("learn: losses are NaN or infinite; allowed: finite ones")
         whole = all_gather(losses.detach())
         if whole.shape != self.last.shape:
             raise UserError(
@@ -151,7 +164,9 @@ class Timesteps:
         return {"seed": self.seed, "draws": self.draws, "images": self.images} | learned
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state. Raises UserError where it is that of another seed."""
+        """Resume from a saved state. Raises UserError where it is that of another seed or sampler, or no state."""
+        if not isinstance(state, Mapping) or state.keys() != {"seed", "draws", "images", "losses", "sampler"}:
+            raise UserError(f"no state of draws: it holds {', '.join(map(str, state)) or 'nothing'}")
         if state["seed"] != self.seed:
             raise UserError(f"the state is that of draws with seed {state['seed']}; allowed: seed {self.seed}")
         self.sampler.load_state_dict(state["sampler"])

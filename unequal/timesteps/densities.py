@@ -90,6 +90,8 @@ def masses(density: Callable[[Edges], np.ndarray], schedule: NoiseSchedule, shif
         UserError: next to nothing lies between the outermost timesteps.
     """
     both: tuple[Ends, Ends] = ("closed", "open")
+    if ends not in both or not 0 < shift < math.inf:
+        raise UserError(f"ends: {ends!r}, shift: {shift}; allowed: 'open' or 'closed', above 0")
     within, whole = (np.abs(np.diff(density(edges_of(schedule, one).shifted(shift)))) for one in both)
     if not within.sum() >= LEAST_MASS * whole.sum() > 0:
         high, low = schedule.snr[[0, -1]].log().tolist()
@@ -190,7 +192,7 @@ def noise_rate_target(schedule: NoiseSchedule) -> np.ndarray:
 
 def gaussian_target(timesteps: int, mean: float, std: float) -> np.ndarray:
     """q̂: a normal over t with mean·T and standard deviation std·T, summing to 1 over 0 … T−1."""
-    if not 0 <= mean < 1 or std <= 0:
+    if not 0 <= mean < 1 or not 0 < std < math.inf:
         raise UserError(f"a target around {mean:g}·T ± {std:g}·T; allowed: mean in [0, 1), std above 0")
     exponent = -0.5 * ((np.arange(timesteps) / timesteps - mean) / std) ** 2
     bell = np.exp(exponent - exponent.max())
@@ -207,7 +209,7 @@ def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) ->
         ramp_images: images over which λ rises from 0 to 1.
         uniform_share: of its uniform probability, which every timestep keeps in q, in [0, 1).
     """
-    if ramp_images <= 0 or not 0 <= uniform_share < 1:
+    if not ramp_images > 0 or not 0 <= uniform_share < 1:
         raise UserError(
             f"a ramp of {ramp_images} images with a uniform share of {uniform_share}; allowed: above 0, and in [0, 1)"
         )
@@ -221,7 +223,12 @@ def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) ->
 
 
 def asymmetric(timesteps: int, boundary: float, ratio: float) -> np.ndarray:
-    """SpeeD's step function (2405.17403): t below the boundary·T is `ratio` times as likely as t above it."""
+    """SpeeD's step function (2405.17403): t below the boundary·T is `ratio` times as likely as t above it.
+
+    Raises UserError for a boundary outside [0, 1], and for a ratio of 0 or less.
+    """
+    if not 0 <= boundary <= 1 or not 0 < ratio < math.inf:
+        raise UserError(f"a boundary at {boundary}·T with a ratio of {ratio}; allowed: in [0, 1], above 0")
     weights = np.where(np.arange(timesteps) < round(boundary * timesteps), ratio, 1.0)
     return weights / weights.sum()
 

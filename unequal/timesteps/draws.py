@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unequal.errors import UserError
 from unequal.timesteps.partition import Partition
 
 
@@ -21,6 +22,9 @@ class Independent:
     def marginal(self, density: np.ndarray) -> np.ndarray:
         """Probability of each timestep at any place of a batch, [T]."""
         return density
+
+    def check(self, timesteps: int) -> None:
+        """Raise UserError where it is of another number of timesteps."""
 
 
 class LowDiscrepancy(Independent):
@@ -40,6 +44,9 @@ class Stratified(Independent):
 
     parts: Partition
 
+    def check(self, timesteps: int) -> None:
+        self.parts.covering(timesteps, "strata")
+
     def __call__(self, uniforms: np.ndarray, density: np.ndarray) -> np.ndarray:
         chosen = spaced(uniforms) * len(self.parts) // uniforms.shape[1]
         return self.parts.draw(shuffled(chosen.astype(np.int64), uniforms), uniforms[2])
@@ -57,6 +64,11 @@ class Mirrored(Independent):
     """
 
     mirror: np.ndarray
+
+    def check(self, timesteps: int) -> None:
+        inside = np.isin(self.mirror, np.arange(timesteps))
+        if self.mirror.shape != (timesteps,) or not inside.all():
+            raise UserError(f"a mirror of {len(self.mirror)} timesteps; allowed: one of 0 … {timesteps - 1} for each")
 
     def __call__(self, uniforms: np.ndarray, density: np.ndarray) -> np.ndarray:
         first = quantiles(density, uniforms[0, ::2])

@@ -118,5 +118,6 @@ class InfoNoiseSampler(TimestepSampler):
         return {"images": self.images, "counts": self.counts.tolist(), "sums": self.sums.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.check_state(state)
         self.images, self.counts, self.sums = state["images"], np.array(state["counts"]), np.array(state["sums"])
         self.rebuild()

@@ -73,6 +73,7 @@ class LossSecondMomentSampler(TimestepSampler):
         return {"losses": self.losses.tolist(), "counts": self.counts.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.check_state(state)
         self.losses, self.counts = np.array(state["losses"]), np.array(state["counts"])
         self.rebuild()
 
@@ -125,6 +126,9 @@ class EasyToHardSampler(TimestepSampler):
         return {"stage": self.stage, "waited": self.waited, "lowest": lowest}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.check_state(state)
+        if not 0 <= state["stage"] < self.stages:
+            raise UserError(f"a state in stage {state['stage']}; allowed: 0 … {self.stages - 1}")
         self.stage, self.waited = state["stage"], state["waited"]
         self.lowest = np.inf if state["lowest"] is None else state["lowest"]
         self.density = self.opened(self.stage)
@@ -212,5 +216,8 @@ class AdaptiveSampler(TimestepSampler):
         return {"moments": None if self.moments is None else self.moments.tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.check_state(state)
+        if state["moments"] is not None and len(state["moments"]) != len(self.bins):
+            raise UserError(f"a state of {len(state['moments'])} bins; allowed: {len(self.bins)}")
         self.moments = None if state["moments"] is None else np.array(state["moments"])
         self.density = self.by_moments()

@@ -237,6 +237,21 @@ def check_losses(profile: np.ndarray) -> None:
         raise UserError(f"the loss profile holds {float(profile[t])} at t = {t}; losses are finite and not negative")
 
 
+def check_density(density: np.ndarray) -> np.ndarray:
+    """Return probabilities [T]. Raises UserError where they are none."""
+    array = np.asarray(density)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu":
+        raise UserError(f"probabilities of type {array.dtype} and shape {list(array.shape)}; allowed: numbers [T]")
+    if len(bad := np.flatnonzero(~np.isfinite(array) | (array < 0))):
+        t = int(bad[0])
+        raise UserError(f"a probability of {float(array[t]):g} at t = {t}; allowed: finite, not negative")
+    if not abs((total := float(array.sum(dtype=np.float64))) - 1) < WHOLE:
+        raise UserError(f"probabilities that sum to {total:g}; allowed: 1, as `normalised` makes them")
+    return array
+
+
+#: Difference of a sum of probabilities from 1, by rounding.
+WHOLE = 1e-5
 #: Metric of clusters of timesteps.
 ClusterMetric = Literal["timestep", "log_snr"]
 

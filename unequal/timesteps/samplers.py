@@ -15,7 +15,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.densities import Changing
 from unequal.timesteps.draws import Independent
-from unequal.timesteps.partition import TimestepSet, check_losses
+from unequal.timesteps.partition import TimestepSet, check_density, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
@@ -53,9 +53,13 @@ class TimestepSampler:
             draw: how a batch is drawn from the density.
 
         Raises:
-            UserError: unbiased, where some p_t is 0.
+            UserError: no probabilities, or no draw of them; unbiased, where some p_t is 0.
         """
-        self.density, self.unbiased, self.draw = density, unbiased, draw
+        self.density, self.unbiased, self.draw = check_density(density), unbiased, draw
+        if not isinstance(draw, Independent):
+            allowed = "Independent(), LowDiscrepancy(), Stratified(parts), Mirrored(mirror)"
+            raise UserError(f"draw: {draw!r}; allowed: {allowed}")
+        draw.check(len(density))
         if unbiased and not (self.probabilities > 0).all():
             t = int(np.argmin(self.probabilities))
             raise UserError(f"unbiased: true cannot be had where p = 0, as at t = {t}; set it to false")
@@ -79,7 +83,9 @@ class TimestepSampler:
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
     def sample(self, uniforms: np.ndarray, images_trained: int = 0) -> TimestepBatch:
-        """A batch by uniform numbers [4, B] in [0, 1), after so many images trained on."""
+        """A batch by uniform numbers [4, B] in [0, 1), after so many images trained on. Raises UserError for others."""
+        if uniforms.ndim != 2 or len(uniforms) != 4 or not ((uniforms >= 0) & (uniforms < 1)).all():
+            raise UserError(f"draws by numbers of shape {list(uniforms.shape)}; allowed: [4, B], in [0, 1)")
         timesteps = self.draw(uniforms, self.density_at(images_trained))
         return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
 
@@ -101,7 +107,18 @@ class TimestepSampler:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Continue from a saved state. Raises UserError where it is another sampler's."""
+        self.check_state(state)
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise UserError where a state has other names than this sampler's, or tables of another size."""
+        own, what = self.state_dict(), f"the state of another sampler than {type(self).__name__}"
+        if not isinstance(state, dict) or state.keys() != own.keys():
+            found = ", ".join(map(str, state)) or "nothing"
+            raise UserError(f"{what}: it holds {found}; allowed: {', '.join(own) or 'nothing'}")
+        for name, value in own.items():
+            if isinstance(value, list) and np.shape(state[name]) != np.shape(value):
+                raise UserError(f"{what}: '{name}' of shape {np.shape(state[name])}; allowed: {np.shape(value)}")
 
 
 class ChangingSampler(TimestepSampler):
@@ -124,7 +141,7 @@ class WeightedSampler(TimestepSampler):
     """
 
     def __init__(self, target: np.ndarray) -> None:
-        super().__init__(uniform(len(target)))
+        super().__init__(uniform(len(check_density(target))))
         self.target = target
 
     def importance(self, images_trained: int = 0) -> np.ndarray:
@@ -133,7 +150,9 @@ class WeightedSampler(TimestepSampler):
 
 
 def uniform(timesteps: int) -> np.ndarray:
-    """p_t = 1/T."""
+    """p_t = 1/T. Raises UserError without a timestep."""
+    if timesteps < 1:
+        raise UserError(f"{timesteps} timesteps; allowed: from 1")
     return np.full(timesteps, 1 / timesteps)
 
 
@@ -171,7 +190,7 @@ def even_over_log_snr(probabilities: np.ndarray, schedule: NoiseSchedule, interv
 def normalised(weights: np.ndarray) -> np.ndarray:
     """Weights as probabilities. Raises UserError where they are none."""
     total = weights.sum()
-    if not np.isfinite(weights).all() or (weights < 0).any() or total <= 0:
+    if not np.isfinite(weights).all() or not np.isfinite(total) or (weights < 0).any() or total <= 0:
         raise UserError("timestep weights must be finite, not negative and not all 0")
     return weights / total
 

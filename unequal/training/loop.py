@@ -32,7 +32,7 @@ from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Runtime, Training
 from unequal.training.accelerator import StopSync, accelerator_of, forward_of, utilisation_of
 from unequal.training.averaging import Averages
-from unequal.training.batches import BatchSource
+from unequal.training.batches import BatchSource, Feedback, effective_weighting
 from unequal.training.checkpoint import (
     LOG,
     CheckpointWriter,
@@ -44,7 +44,6 @@ from unequal.training.checkpoint import (
     read_checkpoint,
     strip_prefix,
 )
-from unequal.training.feedback import Feedback, effective_weighting
 from unequal.training.objectives import Objective
 from unequal.training.optimizer import (
     build_optimizer,
@@ -78,7 +77,7 @@ class Trained:
         averages: snapshots from which averages of other widths are made.
         statistics: of the objective.
         learned: parameters of the objective; most have none.
-        effective_weighting: tables of `unequal.training.feedback.effective_weighting`.
+        effective_weighting: tables of `unequal.training.batches.effective_weighting`.
         end: the state after the last step; None for a training without a step.
         pictures: images seen → the grid of samples after them, uint8 [C, H, W].
     """

@@ -10,7 +10,6 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import nn
 
-from unequal.data.grids import png_of
 from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, save_model
 from unequal.runtime.devices import chosen_precision, is_compiled
@@ -45,6 +44,8 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
 
 def write_pictures(folder: Path, outcome: Outcome) -> None:
     """Write the grids of samples that were drawn during a training into a new folder, named by the images seen."""
+    from unequal.data.grids import png_of
+
     folder.mkdir()
     for images, grid in outcome.trained.pictures.items():
         write_bytes(folder / f"{images:012d}.png", png_of(grid))

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData, check_classes, tensor_of
 from unequal.errors import UserError
-from unequal.models.class_names import class_numbers, read_class_names
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec, Space
@@ -269,6 +268,8 @@ def check_class_numbers(job: TrainingJob, spec: ModelSpec, pretrained: Path) -> 
     names = job.data.facts["classes"]
     if names is None or spec.conditioning.embedded_classes is None or job.data.facts.get("numbered"):
         return
+    from unequal.models.class_names import class_numbers, read_class_names  # needed by few trainings
+
     numbers = class_numbers(names, read_class_names(pretrained), len(names), "network.pretrained")
     if wrong := [(name, ours, its) for ours, (name, its) in enumerate(zip(names, numbers, strict=True)) if ours != its]:
         name, ours, its = wrong[0]
