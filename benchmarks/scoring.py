@@ -22,7 +22,8 @@ from unequal.evaluation.distances import (
     kernel_distance,
     precision_and_recall,
 )
-from unequal.evaluation.fidelity import BuiltExtractor, Network, in_turn
+from unequal.evaluation.features import Network, batch_by_batch
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.sets import ImageSet
 
 #: Pixels a side of Inception's input.
@@ -43,7 +44,7 @@ def inception(device: torch.device) -> Network:
 def extract(network: Network, images: np.ndarray, device: torch.device) -> None:
     """Compute the features of all images, as a score does."""
     extractor = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
-    for _ in in_turn(ImageSet.of(images), network, extractor, device):
+    for _ in batch_by_batch(ImageSet.of(images), network, extractor, device):
         pass
 
 

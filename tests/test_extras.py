@@ -49,7 +49,7 @@ def test_whatever_needs_more_says_so_in_one_line(alone):
         *NEED_MORE,
         "unequal.evaluation.profiling",
         "unequal.evaluation.fidelity",
-        "unequal.models.denoiser",
+        "unequal.models.folder",
         "unequal.training.loop",
     ):
         assert said[name].startswith("MissingExtra"), name

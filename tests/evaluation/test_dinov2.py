@@ -16,7 +16,8 @@ from torch.nn import functional
 from unequal import errors
 from unequal.errors import MissingExtra
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
-from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of
+from unequal.evaluation.features import features_of
+from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, network_of
 from unequal.runtime.files import content_hash, read_json, write_json
 
 CPU = torch.device("cpu")

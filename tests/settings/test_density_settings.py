@@ -10,6 +10,7 @@ import torch
 from pydantic import TypeAdapter
 from specs import spec_of
 
+from unequal.diffusion.predictions import epsilon_error_factor
 from unequal.diffusion.schedule import Flow
 from unequal.settings.densities import Formula
 from unequal.settings.loss_weights import AnyLossWeight
@@ -18,7 +19,7 @@ from unequal.settings.samplers import AnySampler
 from unequal.timesteps.building import BaseMeasurements, build_sampler
 from unequal.timesteps.densities import DENSITIES, masses, mode
 from unequal.timesteps.draws import LowDiscrepancy
-from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr, weight_table
+from unequal.timesteps.weights import WEIGHTS, soft_min_snr, weight_table
 from unequal.training.objectives import SingleHead
 from unequal.training.timestep_files import read_sampler, write_sampler
 from unequal.training.train import single_head

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_line import refusal
 
-from unequal.diffusion.predictions import PREDICTIONS, x0_error_factor
+from unequal.diffusion.predictions import PREDICTIONS, epsilon_error_factor, x0_error_factor
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, loss_weights, normalising_factor
+from unequal.timesteps.weights import WEIGHTS, loss_weights, normalising_factor
 
 SNR = NoiseSchedule.linear(1000).snr
 SINGLE = st.floats(1e-6, 1e6).map(lambda snr: torch.tensor([snr], dtype=torch.float64))

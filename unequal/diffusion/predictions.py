@@ -85,6 +85,18 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
     raise unknown(prediction)
 
 
+def levels_of(snr: Tensor) -> tuple[Tensor, Tensor]:
+    """(α, σ) of signal-to-noise ratios on a schedule with α² + σ² = 1."""
+    sigma = (1 + snr).rsqrt()
+    return snr.sqrt() * sigma, sigma
+
+
+def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
+    """Factor from a squared error of the prediction to one of ε: a function of the SNR alone on any schedule."""
+    levels = levels_of(snr)
+    return x0_error_factor(prediction, *levels) / x0_error_factor("epsilon", *levels)
+
+
 def unknown(prediction: str) -> UserError:
     """The refusal of a name that is no prediction."""
     return UserError(f"prediction '{prediction}' is unknown; allowed: {', '.join(PREDICTIONS)}")

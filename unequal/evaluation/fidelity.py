@@ -10,8 +10,7 @@ from unequal.errors import needs
 needs(__name__, "pipeline", "pydantic", "safetensors", "scipy", "torch_fidelity", "tqdm")
 
 import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,6 @@ import torch
 from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
@@ -34,25 +32,21 @@ from unequal.evaluation.distances import (
     kernel_distance,
     precision_and_recall,
 )
+from unequal.evaluation.features import Network, features_of
 from unequal.evaluation.inception import QUOTED, downloaded, inception_of
-from unequal.evaluation.sets import BATCH, GPU_BATCH, ImageSet
+from unequal.evaluation.sets import ImageSet
 from unequal.runtime.devices import computed_on
 from unequal.runtime.files import SHA256, content_hash, read_json, require, settings_hash
-from unequal.runtime.progress import progress
 from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
-from unequal.settings.evaluation import TRAINED_HERE
 from unequal.settings.strict import Strict, validate
-from unequal.timesteps.batches import to_host
 
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Number of sets of reference images whose features are stored.
 REFERENCES = 4
 #: Modules next to this one that make features.
-CODE = ("classifier", "dinov2", "distances", "fidelity", "inception")
+CODE = ("classifier", "dinov2", "distances", "features", "fidelity", "inception")
 #: Name of the key of stored features, in their file.
 KEY = "key"
-#: uint8 images [B, C, H, W] → features [B, F].
-Network = Callable[[Tensor], Tensor]
 
 
 class BuiltExtractor(Strict):
@@ -199,77 +193,6 @@ def stored(path: Path, count: int, make: Callable[[], RealFeatures]) -> RealFeat
     for needless in files[REFERENCES:]:
         needless.unlink(missing_ok=True)
     return made
-
-
-def features_of(
-    images: ImageSet | np.ndarray,
-    network: Network,
-    extractor: BuiltExtractor,
-    device: torch.device,
-    folder: Path | None = None,
-    shown: bool = False,
-) -> np.ndarray:
-    """Compute features [N, F] (float32) of uint8 images [N, C, H, W].
-
-    Args:
-        folder: for a file without a name from which they are mapped; None: they are in memory.
-        shown: with their progress.
-
-    Raises:
-        UserError: they are no numbers, or too large for a distance between them.
-    """
-    features, end = room((len(images), extractor.features), folder), 0
-    parts = images if isinstance(images, ImageSet) else ImageSet.of(images)
-    with progress(len(images), "images", label="features", shown=shown) as bar:
-        for some in in_turn(parts, network, extractor, device):
-            end += len(some)
-            features[end - len(some) : end] = some
-            bar.update(len(some))
-    if wrong := int((~np.isfinite(np.einsum("nf,nf->n", features, features))).sum()):
-        raise UserError(
-            f"FID: the features of {wrong} of {len(images)} images are NaN, infinite or too large by "
-            f"{extractor.label}; its weights are unsound, build the extractor again (of a classifier with a lower "
-            "extractor.lr)"
-        )
-    return features
-
-
-@torch.no_grad()
-def in_turn(
-    images: ImageSet, network: Network, extractor: BuiltExtractor, device: torch.device
-) -> Iterator[np.ndarray]:
-    """Yield features [B, F] batch by batch; a GPU begins the next batch before the last one is fetched."""
-    on_gpu, pending = device.type == "cuda", None
-    for some in images.batches(GPU_BATCH if on_gpu else BATCH):
-        batch = torch.from_numpy(np.array(some))
-        batch = batch.pin_memory().to(device, non_blocking=True) if on_gpu else batch
-        if extractor.kind not in TRAINED_HERE:
-            batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
-        # On its way before the next batch is launched: a copy that is asked for later waits for that batch too.
-        sent = to_host(network(batch).float())
-        if pending is not None:
-            yield arrived(*pending)
-        pending = sent
-    if pending is not None:
-        yield arrived(*pending)
-
-
-def arrived(features: Tensor, event: "torch.cuda.Event | None") -> np.ndarray:
-    """Features that were sent to host memory, when they are there."""
-    if event is not None:
-        event.synchronize()
-    return features.numpy()
-
-
-def room(shape: tuple[int, int], folder: Path | None) -> np.ndarray:
-    """Return an array of float32, in memory or in a file of a folder that is gone with the array."""
-    if folder is None:
-        return np.empty(shape, np.float32)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        # A disk that is full is an error here, and no signal at a later access.
-        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
-        return np.memmap(file, np.float32, "r+", shape=shape)
 
 
 def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:

@@ -187,14 +187,9 @@ class Denoiser:
         """Denoiser bound to what it may know of images [B, C, H, W] and their labels [B]."""
         return self.conditioned(self.conditioning.of(x0, labels))
 
-    @property
-    def center(self) -> Tensor | None:
-        """Images whose difference from x0 the network works on; None where it works on x0 itself."""
-        return self.conditioning.center(self.condition)
-
     def ask(self, x0: Tensor, epsilon: Tensor, timesteps: Tensor) -> Noised:
         """Noise images [B, …] and ask the network about them."""
-        if (center := self.center) is not None:
+        if (center := self.conditioning.center(self.condition)) is not None:
             x0 = x0 - center
         alpha, sigma = self.schedule.at(timesteps, x0)
         x_t = add_noise(x0, epsilon, alpha, sigma)
@@ -219,7 +214,7 @@ class Denoiser:
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """Prediction of the network for x_t, followed by its output for the variance if it has learned one."""
-        if (center := self.center) is not None:
+        if (center := self.conditioning.center(self.condition)) is not None:
             x_t = x_t - self.schedule.at(timesteps, x_t)[0] * center
         return self.network_output(x_t, timesteps)
 
@@ -244,7 +239,7 @@ class Denoiser:
 
     def image_of(self, prediction: str, output: Tensor, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The x0 [B, C, H, W] that a prediction of the network for x_t amounts to."""
-        center, (alpha, sigma) = self.center, self.schedule.at(timesteps, x_t)
+        center, (alpha, sigma) = self.conditioning.center(self.condition), self.schedule.at(timesteps, x_t)
         if center is None:
             return to_x0(prediction, output, x_t, alpha, sigma)
         return center + to_x0(prediction, output, x_t - alpha * center, alpha, sigma)
@@ -259,15 +254,7 @@ class Denoiser:
 
     @torch.no_grad()
     def x0(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """The predicted image, [B, C, H, W].
-
-        Args:
-            x_t: [B, C, H, W].
-            timesteps: [B], int64.
-
-        Raises:
-            UserError: three heads whose combination is not settled.
-        """
+        """The predicted image, [B, C, H, W]. Raises UserError for three heads whose combination is not settled."""
         if self.prediction != "mixed":
             return self.image_of(self.prediction, self.answer(x_t, timesteps), x_t, timesteps)
         if self.head_weights is None:
@@ -279,8 +266,7 @@ class Denoiser:
     def x0_and_share(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
         """The predicted image, and the share of log β in the log-variance of the step from it, both [B, C, H, W].
 
-        Raises:
-            UserError: a network that has learned no variance.
+        Raises UserError for a network that has learned no variance.
         """
         if not self.learned_variance:
             raise UserError("the model has learned no variance (network.variance); allowed: posterior")

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unequal.diffusion.predictions import add_noise, squared_error, to_epsilon, to_x0
+from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import nearest
 from unequal.errors import UserError, first_line
 from unequal.evaluation.profiling import Draws, profile_noise
+from unequal.models.denoiser import Denoiser
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.runtime.chunks import Chunks, Maker, ranges
@@ -110,8 +111,14 @@ class EpsilonPredictor:
     """A pipeline's network on a device, whose predictions are converted to ε."""
 
     def __init__(self, family: Family, net: nn.Module, device: torch.device) -> None:
-        self.family, self.net, self.device = family, net, device
-        self.schedule = family.schedule.tables().to(device)
+        def predict(x_t: Tensor, timestep: Tensor, **conditions: Tensor) -> Tensor:
+            answer = family.predict(net, ModelInput(x_t, timestep, conditions))
+            if answer.shape != x_t.shape:
+                raise family.refusal(f"predicts {list(answer.shape[1:])} for images of {list(x_t.shape[1:])}")
+            return answer
+
+        self.family, self.device = family, device
+        self.denoiser = Denoiser(predict, family.schedule.tables(), family.prediction, device=device)
 
     @torch.no_grad()
     def errors(self, split: Split, one: Share) -> Tensor:
@@ -119,14 +126,8 @@ class EpsilonPredictor:
         x0, conditions = split.rows(one, self.device)
         epsilon = split.strata.noise(one, tuple(x0.shape[1:])).to(self.device)
         t = torch.from_numpy(one.timesteps).to(self.device)
-        levels = self.schedule.at(t, x0)
-        x_t = add_noise(x0, epsilon, *levels)
-        answer = self.family.predict(self.net, ModelInput(x_t, self.schedule.model_timestep(t), conditions))
-        if answer.shape != x0.shape:
-            raise self.family.refusal(f"predicts {list(answer.shape[1:])} for images of {list(x0.shape[1:])}")
-        if self.family.prediction == "epsilon":
-            return squared_error(epsilon, answer)
-        return squared_error(epsilon, to_epsilon(to_x0(self.family.prediction, answer, x_t, *levels), x_t, *levels))
+        x_t = add_noise(x0, epsilon, *self.denoiser.schedule.at(t, x0))
+        return squared_error(epsilon, self.denoiser.given(**conditions).epsilon(x_t, t))
 
 
 def losses(

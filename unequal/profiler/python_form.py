@@ -21,7 +21,8 @@ from unequal.timesteps.draws import Stratified, equal_over
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
-from unequal.timesteps.weights import epsilon_error_factor, loss_weights
+from unequal.diffusion.predictions import epsilon_error_factor
+from unequal.timesteps.weights import loss_weights
 
 measured = Timesteps.read(Path({path}))
 schedule = measured.noise_schedule

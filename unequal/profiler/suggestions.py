@@ -6,7 +6,7 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
-from unequal.diffusion.predictions import Prediction
+from unequal.diffusion.predictions import Prediction, epsilon_error_factor
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
@@ -27,7 +27,7 @@ from unequal.timesteps.information import information
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition, equal_sums
 from unequal.timesteps.samplers import uniform
-from unequal.timesteps.weights import epsilon_error_factor, loss_weights
+from unequal.timesteps.weights import loss_weights
 
 #: Values of γ that are compared, in equal steps of its logarithm between the schedule's SNRs.
 COMPARED = 1001

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from unequal.diffusion.predictions import epsilon_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import SOFT
 from unequal.runtime.files import read_json
@@ -22,7 +23,7 @@ from unequal.settings.recipe import Recipe
 from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet
-from unequal.timesteps.weights import epsilon_error_factor, weight_table
+from unequal.timesteps.weights import weight_table
 from unequal.training.timestep_files import read_sampler
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -91,9 +91,12 @@ class Ensemble:
         """
         folder, device = Path(folder), torch.device(device)
         single = (folder / RECORD).exists() or not (folder / "group_0").exists()
-        folders = [folder] if single else group_folders(folder)
+        # Groups left from a plan of more are passed over.
+        count = 1 if single else load_record(folder / "group_0").groups or 1
+        folders = [folder] if single else [folder / f"group_{group}" for group in range(count)]
         if resident is None:
-            resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
+            weights = sum(load_record(place).parameters for place in folders)
+            resident = single or all_fit(weights * torch.float32.itemsize, device)
         experts = [Expert.load(place, device, resident) for place in folders]
         if single:  # it answers for every timestep, also those that it was not fine-tuned on
             (alone,) = experts
@@ -186,29 +189,24 @@ class Ensemble:
         if variance == "learned":
             if eta != 1 or noise is None:
                 raise UserError(f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}")
-            both = self.variance_predictor(clip, condition)
+            both = self.predictor(clip, condition, Denoiser.x0_and_share)
             return ancestral(x_t, timesteps, self.schedule, both, noise)
         return ddim(x_t, timesteps, self.schedule, self.predictor(clip, condition), eta, noise)
 
-    def predictor(self, clip: bool, condition: Tensor | None = None) -> Callable[[Tensor, int], Tensor]:
-        """Function that predicts x0 from (x_t, t), for images with this condition or for several such batches."""
+    def predictor(
+        self, clip: bool, condition: Tensor | None = None, ask: Callable[..., Any] = Denoiser.x0
+    ) -> Callable[[Tensor, int], Any]:
+        """Function that predicts x0 from (x_t, t), for images with this condition or for several such batches.
 
-        def predict(x: Tensor, t: int) -> Tensor:
-            seen = None if condition is None else torch.cat([condition] * (len(x) // len(condition)))
-            x0 = self.ready(t).conditioned(seen).x0(x, torch.full((len(x),), t, device=x.device))
-            return x0.clamp(-1, 1) if clip else x0
+        With `Denoiser.x0_and_share` it also predicts the share of log β in a step's log-variance.
+        """
 
-        return predict
-
-    def variance_predictor(
-        self, clip: bool, condition: Tensor | None = None
-    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        """Function that predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
-
-        def predict(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
-            conditioned = self.ready(t).conditioned(condition)
-            x0, share = conditioned.x0_and_share(x, torch.full((len(x),), t, device=x.device))
-            return (x0.clamp(-1, 1) if clip else x0), share
+        def predict(x: Tensor, t: int) -> Any:
+            repeated = None if condition is None else torch.cat([condition] * (len(x) // len(condition)))
+            answer = ask(self.ready(t).conditioned(repeated), x, torch.full((len(x),), t, device=x.device))
+            x0, *further = answer if isinstance(answer, tuple) else (answer,)
+            x0 = x0.clamp(-1, 1) if clip else x0
+            return (x0, *further) if further else x0
 
         return predict
 
@@ -218,10 +216,10 @@ class Ensemble:
         timesteps: Sequence[int],
         *,
         batch_size: int = 256,
-        **way: Unpack[SamplingOptions],
+        **options: Unpack[SamplingOptions],
     ) -> Tensor:
         """Images 0 … count − 1 in batches, as uint8 [count, C, H, W] on the CPU; see `images`."""
-        return torch.cat([self.images(ids, timesteps, **way) for ids in cut(count, batch_size)])
+        return torch.cat([self.images(ids, timesteps, **options) for ids in cut(count, batch_size)])
 
     def images(
         self,
@@ -275,13 +273,13 @@ class Ensemble:
     ) -> Tensor | None:
         """Condition of images with these numbers, a row each: see `sample`."""
 
-        def in_turn(rows: Tensor | None) -> Tensor | None:
+        def repeated(rows: Tensor | None) -> Tensor | None:
             return None if rows is None else rows[torch.tensor(ids) % len(rows)].to(self.device)
 
-        images = in_turn(originals)
+        images = repeated(originals)
         known = None if images is None else to_model_range(images)
-        found = self.record.spec.conditioning.of_samples(ids, seed, known, in_turn(labels))
-        return None if found is None else found.to(self.device)
+        condition = self.record.spec.conditioning.of_samples(ids, seed, known, repeated(labels))
+        return None if condition is None else condition.to(self.device)
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         return noise_of(self.record.spec.space.shape, ids, *key, device=self.device)
@@ -298,14 +296,3 @@ def check_alike(specs: Sequence[ModelSpec]) -> None:
         values = sorted({str(getattr(spec, field)) for spec in specs})
         if len(values) > 1:
             raise UserError(f"experts differ in {field}: {'; '.join(values)}: they must be of one base")
-
-
-def group_folders(folder: Path) -> list[Path]:
-    """The folders of the experts that belong together; those left from more groups are passed over."""
-    count = load_record(folder / "group_0").groups or 1
-    return [folder / f"group_{group}" for group in range(count)]
-
-
-def bytes_of_weights(folder: Path) -> int:
-    """Memory that a model's weights take."""
-    return load_record(folder).parameters * torch.float32.itemsize

@@ -2,7 +2,7 @@
 
 Papers give theirs for the one prediction that they train. `WEIGHTS` states all of them for a squared error of x0, as
 functions of SNR [T], linear; `loss_weights` converts them to the prediction of a network by
-‖Δε‖² = SNR·‖Δx0‖², ‖Δx0‖² = ‖Δv‖²/(1 + SNR) = ‖Δu‖²/(1 + √SNR)², u the velocity.
+`unequal.diffusion.predictions.x0_error_factor`.
 
 A recipe chooses a weight by its function's name; the function's keywords are keys of the settings.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, ones_like
 
-from unequal.diffusion.predictions import unknown
+from unequal.diffusion.predictions import epsilon_error_factor, levels_of, x0_error_factor
 from unequal.errors import UserError
 
 #: Spaces of a squared error.
@@ -58,12 +58,7 @@ def cosmap(snr: Tensor) -> Tensor:
 
 def constant(snr: Tensor, *, space: Space) -> Tensor:
     """1 for errors in one space, whatever the network predicts."""
-    return {
-        "x0": torch.ones_like(snr),
-        "epsilon": snr,
-        "v": 1 + snr,
-        "velocity": (1 + snr.sqrt()) ** 2,
-    }[space]
+    return 1 / x0_error_factor({"x0": "sample", "v": "v_prediction"}.get(space, space), *levels_of(snr))
 
 
 def change_aware(snr: Tensor) -> Tensor:
@@ -122,23 +117,6 @@ def loss_weights(kind: str, prediction: str, snr: Tensor, **keywords: float | st
     if kind not in WEIGHTS:
         raise UserError(f"loss weight '{kind}' is unknown; allowed: none, {', '.join(WEIGHTS)}")
     return WEIGHTS[kind](snr, **keywords) * epsilon_error_factor(prediction, snr) / snr
-
-
-def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
-    """Factor from a squared error of the prediction to one of ε, [T].
-
-    ‖Δε‖² = SNR·‖Δx0‖², and ‖Δx0‖² = σ²·‖Δv‖² with σ² = 1/(1 + SNR), ‖Δx0‖² = ‖Δu‖²/(1 + √SNR)².
-    """
-    match prediction:
-        case "epsilon":
-            return ones_like(snr)
-        case "v_prediction":
-            return snr / (1 + snr)
-        case "sample":
-            return snr
-        case "velocity":  # α² on a flow
-            return snr / (1 + snr.sqrt()) ** 2
-    raise unknown(prediction)
 
 
 def normalising_factor(weights: np.ndarray, probabilities: np.ndarray, losses: np.ndarray) -> float:

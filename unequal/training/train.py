@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData, check_classes, tensor_of
+from unequal.diffusion.predictions import epsilon_error_factor
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import Heads
@@ -29,7 +30,7 @@ from unequal.settings.strict import Strict
 from unequal.settings.training import Training
 from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.samplers import TimestepSampler
-from unequal.timesteps.weights import epsilon_error_factor, normalising_factor, weight_table
+from unequal.timesteps.weights import normalising_factor, weight_table
 from unequal.training.batches import BatchSource, window_of
 from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Scope, Start, warm_start
