@@ -54,7 +54,7 @@ def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
     lines = done("init", "mine", "--images", "images", "--size", 32, "--all-methods").splitlines()
     assert lines.pop(0) == "images: reads the images …"
-    assert lines[0] == "images: 60 images, 9 × 9 to 90 × 40 pixels (58 RGB, 1 L, 1 RGBA), 2 classes"
+    assert lines[0] == "images: 60 images, 9 × 9 to 90 × 40 pixels (58 RGB, 1 L, 1 RGBA), 2 classes: cats 57, dogs 3"
     odd = [line.removeprefix("  note: ") for line in lines if line.startswith("  note: ")]
     assert odd[:5] == [
         "1 (see-through.png) have transparent pixels, put on data.background (white by default)",
@@ -63,7 +63,7 @@ def test_what_is_odd_is_said_and_the_file_fits_the_images(here: Path) -> None:
         "1 are smaller than 32 pixels, and are enlarged",
         "1 lose more than a third by a square crop (data.fit: resize squeezes them instead)",
     ]
-    assert odd[5:7] == ["class cats holds 95 % of all images", "class dogs has fewer than 10 images"]
+    assert odd[5:7] == ["class cats holds 95 % of all images", "classes of fewer than 10 images: dogs"]
     params = Params.read(MINE)
     assert (params.data.path, params.data.image_size, params.data.channels) == ("../images", 32, 3)
     assert (params.data.fit, params.data.holdout, params.extractor.kind) == ("crop", 0.2, "classifier")

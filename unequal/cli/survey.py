@@ -1,7 +1,7 @@
 """Survey of a folder of images: number, sizes, kinds and labels, and anything unusual."""
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from unequal.data.folders import Folder
 from unequal.data.pictures import converted, decode, is_grey, is_transparent, opened
 from unequal.errors import UserError, UserErrors
 from unequal.runtime.outside import expanded
+from unequal.runtime.progress import tracked
 from unequal.settings.core import Core
 from unequal.settings.data import Data
 
@@ -26,8 +27,6 @@ SMALL_CLASS = 10
 FEW = 1000
 #: Orientations of EXIF from which width and height change places.
 LYING = 5
-#: Number of file names in a line.
-NAMED = 2
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Survey:
         source = Folder(data)
         files = source.files
         sizes, modes, turned, unreadable = list[tuple[int, int]](), Counter[str](), 0, list[Path]()
-        for file in files:
+        for file in tracked(files, "files", "reads sizes"):
             try:
                 with opened(file) as header:
                     orientation = orientation_of(header)
@@ -78,7 +77,7 @@ class Survey:
             raise UserError(f"{path}: none of its {len(files)} images can be read")
         chosen = np.random.default_rng(0).permutation(len(readable))[:DECODED]
         grey, transparent, decoded = list[Path](), list[Path](), 0
-        for file in (readable[index] for index in sorted(chosen)):
+        for file in tracked([readable[index] for index in sorted(chosen)], "files", "decodes"):
             try:
                 picture = decode(file)
                 colours = converted(picture, 3)
@@ -86,10 +85,8 @@ class Survey:
                 unreadable.append(file)
                 continue
             decoded += 1
-            if is_transparent(picture):
-                transparent.append(file)
-            if is_grey(colours):
-                grey.append(file)
+            transparent += [file] if is_transparent(picture) else []
+            grey += [file] if is_grey(colours) else []
         classes = Counter(file.parent.name for file in files) if source.labels is not None else {}
         found = (grey, transparent, decoded, unreadable, copies(files))
         return cls(files, dict(classes), np.array(sizes), modes, turned, *found, source.notes)
@@ -116,43 +113,36 @@ class Survey:
 
     def summary(self) -> str:
         """Line on number, sizes, kinds and labels."""
-        (low_w, low_h), (high_w, high_h) = self.sizes.min(0), self.sizes.max(0)
-        span = (
-            f"{low_w} × {low_h}" if (low_w, low_h) == (high_w, high_h) else f"{low_w} × {low_h} to {high_w} × {high_h}"
-        )
+        ends = [f"{width} × {height}" for width, height in (self.sizes.min(0), self.sizes.max(0))]
         kinds = ", ".join(f"{count:,} {mode}" for mode, count in self.modes.most_common())
-        labels = f"{self.labels} classes" if self.labels else "no labels"
-        return f"{len(self.files):,} images, {span} pixels ({kinds}), {labels}"
+        classes = [f"{name} {count:,}" for name, count in sorted(self.classes.items(), key=lambda item: -item[1])]
+        labels = f"{self.labels} classes: {listed(classes)}" if self.labels else "no labels"
+        return f"{len(self.files):,} images, {' to '.join(dict.fromkeys(ends))} pixels ({kinds}), {labels}"
 
     def oddities(self, size: int) -> Iterator[str]:
         """Yield lines on unusual properties, for images that are brought to a size in pixels."""
         yield from (note for note in self.notes if not note.endswith("in no subfolders"))
         of = "" if self.decoded == len(self.files) else f" of {self.decoded:,} that were looked at"
-        if self.unreadable:
-            yield f"{counted(self.unreadable)} cannot be read: training refuses such files; remove or replace them"
-        if self.turned:
-            yield f"{self.turned:,} are turned upright, as their EXIF data say"
-        if self.transparent:
-            yield f"{counted(self.transparent)}{of} have transparent pixels, put on data.background (white by default)"
-        if self.grey and self.channels == 3:
-            yield f"{counted(self.grey)}{of} are grey among colour, and are made RGB"
-        if self.copies:
-            yield f"{counted(self.copies)} are copies of another file: equal images stand on one side of the split"
-        if small := int((self.sizes.min(1) < size).sum()):
-            yield f"{small:,} are smaller than {size} pixels, and are enlarged"
         short, long = self.sizes.min(1), self.sizes.max(1)
-        if cropped := int((short / long < 1 - CROPPED).sum()):
-            yield f"{cropped:,} lose more than a third by a square crop (data.fit: resize squeezes them instead)"
-        if self.classes:
-            name, most = max(self.classes.items(), key=lambda one: one[1])
-            if len(self.classes) == 1:
-                yield f"all lie in one folder, {name}: that is no label"
-            elif most >= LARGE_CLASS * len(self.files):
+        small, cropped = int((short < size).sum()), int((short / long < 1 - CROPPED).sum())
+        lines = [
+            (self.unreadable, "cannot be read: training refuses such files; remove or replace them"),
+            (self.turned, "are turned upright, as their EXIF data say"),
+            (self.transparent, f"{of} have transparent pixels, put on data.background (white by default)"),
+            (self.grey if self.channels == 3 else 0, f"{of} are grey among colour, and are made RGB"),
+            (self.copies, "are copies of another file: equal images stand on one side of the split"),
+            (small, f"are smaller than {size} pixels, and are enlarged"),
+            (cropped, "lose more than a third by a square crop (data.fit: resize squeezes them instead)"),
+        ]
+        yield from (f"{numbered(what)} {text.lstrip()}" for what, text in lines if what)
+        if len(self.classes) == 1:
+            yield f"all lie in one folder, {next(iter(self.classes))}: that is no label"
+        elif self.classes:
+            name, most = max(self.classes.items(), key=lambda item: item[1])
+            if most >= LARGE_CLASS * len(self.files):
                 yield f"class {name} holds {100 * most / len(self.files):.0f} % of all images"
-            if rare := [name for name, count in self.classes.items() if count < SMALL_CLASS]:
-                few = f"fewer than {SMALL_CLASS} images"
-                one = len(rare) == 1
-                yield f"class {rare[0]} has {few}" if one else f"{len(rare)} classes have {few}, {rare[0]} among them"
+        if rare := [name for name, count in self.classes.items() if count < SMALL_CLASS]:
+            yield f"classes of fewer than {SMALL_CLASS} images: {listed(rare)}"
         if len(self.files) < FEW:
             yield f"{len(self.files)} images are few: compare samples with their nearest training images"
 
@@ -176,22 +166,24 @@ def orientation_of(header: Image.Image) -> int:
         return 1
 
 
-def counted(files: Sequence[Path]) -> str:
-    """Number of files, and their first names, as text."""
-    return f"{len(files):,} ({', '.join(file.name for file in files[:NAMED])}{', …' if len(files) > NAMED else ''})"
+def numbered(files: Sequence[Path] | int) -> str:
+    """Number of files as text, with their first names if they are known."""
+    if isinstance(files, int):
+        return f"{files:,}"
+    return f"{len(files):,} ({listed([file.name for file in files], 2)})"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """First names of several, as text."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def copies(files: Sequence[Path]) -> list[Path]:
     """Files with the same bytes as an earlier file; only files of equal size are read."""
-    by_size = defaultdict[int, list[Path]](list)
-    for file in files:
-        by_size[file.stat().st_size].append(file)
-    repeated = list[Path]()
-    for same in by_size.values():
-        known = set[bytes]()
-        for file in same if len(same) > 1 else ():
-            digest = hashlib.sha256(file.read_bytes()).digest()
-            if digest in known:
-                repeated.append(file)
-            known.add(digest)
-    return sorted(repeated)
+    sizes = {file: file.stat().st_size for file in files}
+    common, known, repeated = Counter(sizes.values()), set[bytes](), list[Path]()
+    for file in tracked([file for file in files if common[sizes[file]] > 1], "files", "looks for copies"):
+        digest = hashlib.sha256(file.read_bytes()).digest()
+        repeated += [file] if digest in known else []
+        known.add(digest)
+    return repeated
