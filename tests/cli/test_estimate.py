@@ -19,8 +19,8 @@ DIGITS = ROOT / "presets/digits.yaml"
 
 
 def works_of(params: Params) -> tuple[dict[str, Work], int]:
-    cost = count_cost(build_network(params.network, spec_of(params)))
-    return {work.name: work for work in estimate.workload(params, cost.macs, cost.parameters)}, cost.macs
+    net = build_network(params.network, spec_of(params))
+    return {work.name: work for work in estimate.workload(params, net)}, count_cost(net).macs
 
 
 def test_every_stage_counts_and_the_flops_of_training() -> None:

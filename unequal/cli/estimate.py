@@ -74,13 +74,9 @@ class Work(NamedTuple):
         return self.training / rates.training + self.forward / rates.forward + self.instances * start
 
 
-def workload(params: Params, macs: int, parameters: int) -> list[Work]:
-    """Work of each kind of stage that the models asked for need. Three heads are counted as the base.
-
-    Args:
-        macs: multiply–accumulates of the base for one image, without attention's products.
-        parameters: number of parameters of the base.
-    """
+def workload(params: Params, net: nn.Module) -> list[Work]:
+    """Work of each kind of stage that the models asked for need, for the base's network. Three heads count as one."""
+    macs, parameters = layer_macs(net), num_parameters(net)
     groups, recipes = limited_groups(params.schedule, params.groups), params.recipes
     limits = [group.limit_ratio for group in groups]
 
@@ -267,10 +263,9 @@ def share_of_time(count: int) -> float:
 def extent(params: Params) -> str:
     """Line on the resources that a params file's run needs on any machine. Raises UserError."""
     net = network_of(params)
-    outline = build_outline(params.network, spec_of(params))
-    works = workload(params, layer_macs(outline), parameters := num_parameters(net))
+    works = workload(params, build_outline(params.network, spec_of(params)))
     return (
-        f"{with_prefix(parameters)} parameters; the base sees {params.recipes['base'].images:,} images; "
+        f"{with_prefix(num_parameters(net))} parameters; the base sees {params.recipes['base'].images:,} images; "
         f"{with_prefix(sum(work.training + work.forward for work in works))} FLOPs for all stages; "
         f"{with_prefix(training_memory(params, net))}B for a training in fp32"
     )
@@ -280,7 +275,7 @@ def brief(params: Params) -> str:
     """Line on the time that a params file's run takes on this machine. Raises UserError."""
     net, rates = measured_here(params)
     start = start_seconds()
-    seconds = {work.name: work.seconds(rates, start) for work in workload(params, layer_macs(net), num_parameters(net))}
+    seconds = {work.name: work.seconds(rates, start) for work in workload(params, net)}
     return (
         f"about {duration(sum(seconds.values()))} on this machine's {device_of(params).type}, one stage after another; "
         f"{duration(seconds.get('train_base', 0.0))} of it for the base"
@@ -299,7 +294,7 @@ def data_line(params: Params) -> str:
 def report(params: Params) -> None:
     """Print a row per kind of stage, their sum, and what else a run takes on this machine. Raises UserError."""
     net, rates = measured_here(params)
-    works, start = workload(params, layer_macs(net), num_parameters(net)), start_seconds()
+    works, start = workload(params, net), start_seconds()
     say(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
     total = Work(
         "in all, one after another", *(sum(parts) for parts in zip(*(work[1:] for work in works), strict=True))
@@ -314,7 +309,4 @@ def report(params: Params) -> None:
         state=STATE_COPIES * largest / 1e6,
         memory=with_prefix(training_memory(params, net)),
     )
-    if (counts := images_at_hand(params)) is not None:
-        seen = params.recipes["base"].images / counts[0]
-        say(f"Images: {counts[0]:,} for training; the base sees each {seen:.3g} times.")
     say(*notes.split("\n"), *busy(params))

@@ -10,28 +10,19 @@ import click
 from unequal.errors import DISTRIBUTION, UserError, missing, needs, one_line, say
 from unequal.runtime.environment import Stopped, drop_variables, prepare_streams, signals_to_stop
 
-COMMANDS = "unequal.cli.commands"
 #: Extra → libraries that only this extra installs; its subcommands need them.
 BROUGHT = {"pipeline": ("dvc", "mlflow", "snakemake", "torch_pruning"), "profile": ("peft", "transformers")}
+#: Subcommand → module of its click command.
+SUBCOMMANDS = dict.fromkeys(
+    ("init", "check", "try", "estimate", "weights", "sample", "export", "average", "ui", "plots", "schema"),
+    "unequal.cli.commands",
+) | {
+    "compare": "unequal.experiments.command",
+    "profile": "unequal.profiler.commands",
+    "suggest": "unequal.profiler.commands",
+}
 #: Subcommand that does not need the pipeline's extra → the extra that it needs; None: no extra.
 OTHER_EXTRAS = {"profile": "profile", "suggest": None}
-#: Subcommand → module and name of its click command, and its line in the list of all.
-SUBCOMMANDS = {
-    "init": (f"{COMMANDS}:init", "Write a params file for a folder of your own images."),
-    "check": (f"{COMMANDS}:check", "Check params.yaml as a whole."),
-    "try": (f"{COMMANDS}:try_out", "Run all stages of a params file with small budgets."),
-    "estimate": (f"{COMMANDS}:estimate", "Estimate time, disk, memory and FLOPs before anything runs."),
-    "weights": (f"{COMMANDS}:weights", "Draw the effective weighting of timesteps of recipes."),
-    "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),
-    "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
-    "average": (f"{COMMANDS}:average", "Average a model's weights over another width."),
-    "ui": (f"{COMMANDS}:ui", "Open MLflow's pages of the runs."),
-    "plots": (f"{COMMANDS}:plots", "Draw DVC's plots as one page that needs no network."),
-    "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
-    "compare": ("unequal.experiments.command:compare", "Train variants by several seeds, and judge them."),
-    "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
-    "suggest": ("unequal.profiler.commands:suggest", "Suggest settings of training and sampling from a profile."),
-}
 #: Offset to a signal's number that gives the exit status by which shells report the signal.
 SIGNALLED = 128
 
@@ -47,13 +38,9 @@ class Subcommands(click.Group):
             return None
         extra, libraries = libraries_of(cmd_name)
         needs(f"unequal {cmd_name}", extra, *libraries)
-        module, _, name = SUBCOMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        module = import_module(SUBCOMMANDS[cmd_name])
+        command: click.Command = getattr(module, "try_out" if cmd_name == "try" else cmd_name)
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, SUBCOMMANDS[name][1]) for name in self.list_commands(ctx)])
 
 
 def libraries_of(name: str) -> tuple[str, tuple[str, ...]]:

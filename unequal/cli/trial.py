@@ -13,9 +13,8 @@ from typing import Any
 
 import yaml
 
-from unequal.cli.estimate import JOB, busy, measured_here, num_parameters, start_seconds, workload
+from unequal.cli.estimate import JOB, busy, measured_here, start_seconds, workload
 from unequal.errors import UserError, say
-from unequal.models.backbones.backbone import layer_macs
 from unequal.pipeline.folders import GRAPH, MADE, make_folder
 from unequal.pipeline.params_files import check_params
 from unequal.pipeline.running import run_engine
@@ -84,13 +83,12 @@ def fitted(document: dict[str, Any], file: Path, limit: float) -> tuple[float, d
     """Estimated seconds, and settings shrunk until their run takes at most `limit` of them here, as far as possible."""
     document = shrunk(document, file)
     net, rates = measured_here(validate(Params, document, file))
-    macs, parameters = layer_macs(net), num_parameters(net)
     start = start_seconds() + start_seconds(JOB)
     seconds, candidate = 0.0, document
     kinds = {name: [model for model in document[name] if model in KINDS] for name in MODELS}
     least = sound(with_budgets(document, 0.0, file), kinds, file)  # which measures one model of each kind
     for candidate in (*(with_budgets(document, share, file) for share in SHARES), least):
-        works = workload(validate(Params, candidate, file), macs, parameters)
+        works = workload(validate(Params, candidate, file), net)
         seconds = sum(work.seconds(rates, start) for work in works)
         if seconds <= limit:
             break
