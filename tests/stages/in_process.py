@@ -1,10 +1,11 @@
 """A graph carried out in this process: each stage by its command, in the order of the graph, as DVC would run it."""
 
+import contextlib
 import importlib
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.recording import record_finished, stages_of, stale_stages
@@ -22,26 +23,19 @@ class Engine:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def __call__(
-        self, folder: Path, engine: str, cores: int, options: Any = (), dry_run: bool = False, graph: Path = OWN
-    ) -> None:
-        """Run what is stale in the working directory, which is the folder."""
-        assert folder.resolve() == Path.cwd()
-        write_fingerprints(OWN)
-        write_sources(OWN)
-        graphs = dict.fromkeys((OWN, graph))
-        stages = [stage for one in graphs for stage in stages_of(one)]
-        # Gates are run, and nothing goes stale with them: their outputs are always equal.
-        gates = [stage for stage in stages if (stage.meta or {}).get("gate")]
-        self.makers = {out.def_path: stage for stage in stages if stage not in gates for out in stage.outs}
-        self.stale = stale_stages(stages, lambda stage: set(self.read_by(stage)))
-        for stage in gates:
-            self.run(stage)
-        for stage in stages:
-            if stage.path_in_repo == str(graph):
+    def __call__(self, folder: Path, engine: str, cores: int, dry_run: bool = False) -> None:
+        """Run what is stale in a folder."""
+        with contextlib.chdir(folder):
+            write_fingerprints(OWN)
+            write_sources(OWN)
+            stages = stages_of(OWN)
+            # Gates are run, and nothing goes stale with them: their outputs are always equal.
+            gates = [stage for stage in stages if (stage.meta or {}).get("gate")]
+            self.makers = {out.def_path: stage for stage in stages if stage not in gates for out in stage.outs}
+            self.stale = stale_stages(stages, lambda stage: set(self.read_by(stage)))
+            for stage in (*gates, *stages):
                 self.run(stage)
-        for one in graphs:
-            record_finished(one)
+            record_finished(OWN)
 
     def read_by(self, stage: "Stage") -> Iterator[str]:
         """Outputs of other stages that a stage reads: as a whole, those in a folder, or the one that holds a file."""
@@ -57,6 +51,7 @@ class Engine:
         self.stale.discard(stage.name)
         for out in sorted(set(self.read_by(stage))):
             self.run(self.makers[out])
-        _, _, module, *options = shlex.split(stage.cmd)[1:]
+        words = shlex.split(stage.cmd)
+        _, module, *options = words[words.index("-m") :]
         importlib.import_module(module).main.main(args=options, standalone_mode=False)
         self.ran.append(stage.name)

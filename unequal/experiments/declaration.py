@@ -73,9 +73,7 @@ class Experiment(Strict):
             chain = [name]
             while (other := self.variants[chain[-1]].get(LIKE)) is not None:
                 if other not in self.variants or other in chain:
-                    raise ValueError(
-                        f"variants.{chain[-1]}.like: {other!r}; allowed: a variant that is not like this one"
-                    )
+                    raise ValueError(f"variants.{chain[-1]}.like: {other!r}; allowed: another variant, in no circle")
                 chain.append(other)
         for pair in self.contrasts:
             if unknown := [name for name in pair if name not in self.variants]:
@@ -164,7 +162,10 @@ class Declared:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a params file and the settings of all variants. Raises UserError where one is not sound."""
-        return cls.of(Declaration.read(path).experiment, read_yaml(path), path)
+        whole = read_yaml(path)
+        if "experiment" not in whole:
+            raise UserError(f"{path}: experiment: missing; allowed: a section that declares variants and contrasts")
+        return cls.of(Declaration.read(path).experiment, whole, path)
 
     @classmethod
     def of(cls, experiment: Experiment, whole: dict[str, Any], path: Path) -> Self:
@@ -251,7 +252,7 @@ def kind_of(section: Mapping[str, Any]) -> Any:
 
 
 def short(value: Any) -> str:
-    """Text of a value; a section is named by its kind."""
+    """Text of a value; a section is named by its kind, if it has one."""
     if isinstance(value, Mapping):
-        return str(kind_of(value) or ", ".join(f"{key} {short(one)}" for key, one in value.items()))
+        return str(kind_of(value) or "set")
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

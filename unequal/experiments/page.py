@@ -1,5 +1,6 @@
 """The page of an experiment: forest plots, samples of all variants, a table of contrasts, one of means."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -32,7 +33,8 @@ NOTE = (
 )
 #: Files of the page, below the folder of the experiment; CONTRASTS has the numbers of its first table.
 RESULTS, CONTRASTS = Path("results"), "contrasts.csv"
-SAMPLES = 16
+#: Samples in a row of the picture, and characters of a contrast's name in a plot.
+SAMPLES, LONGEST = 16, 60
 
 
 def publish(
@@ -143,5 +145,5 @@ def drawings(folder: Path, declared: Declared, judgements: Sequence[Judgement]) 
 
 def forest_row(declared: Declared, one: Judgement) -> ForestRow:
     """Row of a forest plot."""
-    name = declared.named(one.variant, one.control)
+    name = textwrap.shorten(declared.named(one.variant, one.control), LONGEST, placeholder=" …")
     return ForestRow(name, expm1(one.difference), expm1(one.low), expm1(one.high), one.verdict, one.visible)
