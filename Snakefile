@@ -163,7 +163,7 @@ if workflow.is_main_process:
     STALE = stale_stages(STAGES, lambda stage: INPUTS[stage.name])
     TO_RUN.write_text(str(uuid4()))
     if not STALE and not workflow.output_settings.dryrun:
-        atexit.register(print_recommendation, Path("results/scores.json"))  # the last line
+        atexit.register(print_recommendation, Path("results/take.json"))  # the last line
 
 
 def wants_gpu(stage):

@@ -19,7 +19,7 @@ from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 
 #: Measured in seconds, and so another one in every run.
-SPEED = {"images_per_second", "mfu"}
+SPEED = {"images_per_second", "compute_seconds", "mfu"}
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,18 @@
-"""The committed example is that of the run in dvc.lock, and is taken from no other."""
+"""The committed example is small, and documents hold its tables."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from graph import ROOT
 
-from unequal.report.example import EXAMPLE, LISTING, LOCK, PAGE, main, shown_files, stale
-from unequal.runtime.files import files_below, read_json
-from unequal.settings.strict import read_yaml
+from unequal.report.example import EXAMPLE, PAGE, included, take_example
+from unequal.runtime.files import files_below
 
 #: Largest number of files and bytes of a run in the repository.
 FILES, BYTES = 15, 1_000_000
-
-
-def test_the_example_is_of_the_recorded_run() -> None:
-    files, lock = read_json(ROOT / EXAMPLE / LISTING), read_yaml(ROOT / LOCK)
-    assert stale(ROOT / EXAMPLE, shown_files(ROOT), files, lock) == [], "run: python -m unequal.report.example"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "studies").rglob("*.md"))]
+DOCUMENTS = [path for path in PAGES if "<!-- table: " in path.read_text(encoding="utf-8")]
 
 
 def test_the_example_is_small() -> None:
@@ -26,15 +21,19 @@ def test_the_example_is_small() -> None:
     assert sum(sizes) <= BYTES
 
 
-@pytest.mark.parametrize("changed", ["fid.csv", "tables/fid.md"])
-def test_results_of_another_run_are_refused(changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in (EXAMPLE, LOCK, PAGE):
-        (shutil.copytree if path == EXAMPLE else shutil.copy)(ROOT / path, (tmp_path / path).absolute())
-    shutil.copytree(ROOT / EXAMPLE, tmp_path / "results")
-    (tmp_path / "results" / LISTING).unlink()
-    (tmp_path / "results" / changed).write_text("another run\n")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents_hold_their_tables(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert included(text, ROOT) == text
+
+
+def test_the_example_is_taken_from_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main)
-    assert result.exit_code == 1
-    assert changed in result.output
-    assert stale(EXAMPLE, shown_files(), read_json(EXAMPLE / LISTING), read_yaml(LOCK)) == []
+    shutil.copytree(ROOT / EXAMPLE, tmp_path / "results")
+    (tmp_path / EXAMPLE / "tables").mkdir(parents=True)
+    (tmp_path / EXAMPLE / "tables/a.md").touch()
+    (tmp_path / "results/tables/a.md").write_text("| new\\1 |\n")
+    PAGE.write_text(f"before\n<!-- table: {EXAMPLE}/tables/a.md -->\nold\n<!-- /table -->\nafter\n")
+    take_example()
+    assert [path.name for path in files_below(EXAMPLE)] == ["a.md"]
+    assert PAGE.read_text() == f"before\n<!-- table: {EXAMPLE}/tables/a.md -->\n| new\\1 |\n<!-- /table -->\nafter\n"

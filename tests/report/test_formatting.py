@@ -1,12 +1,8 @@
 """Rows and numbers for people."""
 
-import numpy as np
 import pytest
 
-from unequal.report.formatting import duration, mean_and_sd, plus_minus, sd, with_prefix
-from unequal.report.pipeline_tables import slot_change_rows
-from unequal.report.results import changes
-from unequal.timesteps.partition import Partition
+from unequal.report.formatting import duration, plus_minus, with_prefix
 
 
 @pytest.mark.parametrize(
@@ -50,20 +46,3 @@ def test_a_time_has_the_unit_that_fits(seconds: float, text: str) -> None:
 )
 def test_three_digits_of_the_mean_or_as_many_as_the_spread_needs(mean: float, spread: float | None, text: str) -> None:
     assert plus_minus(mean, spread) == text
-
-
-def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
-    before = np.random.default_rng(0).uniform(1, 2, (10, 5))
-    after = before * np.repeat([0.5, 1.0, 3.0], [2, 3, 5])[:, None]
-    found = changes(2, before, after, Partition([(0, 1), (2, 4), (5, 9)]))
-    assert [one.change for one in found] == pytest.approx([-0.5, 0, 2])
-    assert [one.stderr for one in found] == pytest.approx([0, 0, 0], abs=1e-12)
-    assert [one.own for one in found] == [False, True, False]
-    rows = slot_change_rows({"train": found})
-    assert [row["change_percent"] for row in rows] == pytest.approx([-50, 0, 200], abs=1e-9)
-
-
-def test_a_few_figures_are_shown_by_their_mean_and_spread() -> None:
-    """1, 2 and 6: mean 3, sum of squared deviations 14, over two degrees of freedom."""
-    assert mean_and_sd([1.0, 2.0, 6.0]) == "3.0 ± 2.6"
-    assert sd([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)

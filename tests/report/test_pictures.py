@@ -9,21 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
 from unequal.errors import UserError
 from unequal.evaluation.loss_profile import relative_change
-from unequal.report.drawing import binned, log_bins, log_scale, picture_grid, save
+from unequal.report.drawing import binned, colour, log_bins, log_scale, picture_grid, save
 from unequal.report.forest import ForestRow, forest_plot
 from unequal.report.heads import head_wins, read_wins
-from unequal.report.pipeline_pictures import (
+from unequal.report.pictures import (
     binned_ratio,
     loss_changes,
     sampler_probabilities,
     slot_changes,
 )
-from unequal.report.results import Change, Variant
+from unequal.report.results import SlotChange
 from unequal.runtime.files import write_npz
 from unequal.timesteps.partition import Partition
 
@@ -36,18 +37,6 @@ def drawn(draw: Callable[[Figure], None]) -> Figure:
     FigureCanvasAgg(figure)
     draw(figure)
     return figure
-
-
-def losses(*models: str) -> dict[str, dict[str, np.ndarray]]:
-    random = np.random.default_rng(0)
-    shape = np.geomspace(1, 0.001, T)[:, None]
-    return {
-        model: {split: shape * random.uniform(0.9, 1.1, (T, 4)) for split in ("train", "holdout")} for model in models
-    }
-
-
-def variant(name: str, fid: float, flops: int) -> Variant:
-    return Variant(name, fid, fid / 50, 0.1, None, 2, 1, flops, flops, 1, (50,))
 
 
 @given(st.integers(2, 3000))
@@ -68,9 +57,8 @@ def test_a_bin_is_the_mean_of_its_timesteps() -> None:
 
 
 def test_changes_are_drawn_as_ratios_to_the_base() -> None:
-    table = losses("base")
-    table["slot_2"] = {"train": 3 * table["base"]["train"]}
-    figure = drawn(partial(loss_changes, losses=table, slots=SLOTS))
+    base = np.geomspace(1, 0.001, T)[:, None] * np.random.default_rng(0).uniform(0.9, 1.1, (T, 4))
+    figure = drawn(partial(loss_changes, losses={"base": base, "slot_2": 3 * base}, slots=SLOTS))
     whole, inside = figure.axes[0].get_lines()[:2]
     assert np.asarray(whole.get_ydata()) == pytest.approx(3)
     assert (np.asarray(inside.get_xdata()).min(), np.asarray(inside.get_xdata()).max()) == pytest.approx((7, 21), abs=1)
@@ -89,8 +77,8 @@ def test_a_ratio_of_bins_has_the_error_of_paired_draws() -> None:
 
 
 def test_the_heat_map_holds_the_changes_in_percent() -> None:
-    found = [Change(row, slot, 0.1 * row - 0.2 * slot, 0.0001) for row in (1, 3) for slot in (1, 2, 3)]
-    figure = drawn(partial(slot_changes, found=found, count=3))
+    found = [SlotChange(row, slot, 0.1 * row - 0.2 * slot, 0.0001) for row in (1, 3) for slot in (1, 2, 3)]
+    figure = drawn(partial(slot_changes, changes=found, count=3))
     axes = figure.axes[0]
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[-10, -30, -50], [10, -10, -30]]))
     assert axes.texts[0].get_text() == "−10.0\n± < 0.1"
@@ -181,3 +169,10 @@ def test_wins_that_do_not_fit_are_refused(tmp_path: Path, wins: np.ndarray, bins
     write_npz(tmp_path / "wins.npz", wins=wins, bins=np.array(bins))
     with pytest.raises(UserError, match="do not fit; make it again"):
         read_wins(tmp_path / "wins.npz")
+
+
+def test_experts_of_a_set_have_colours_of_their_own() -> None:
+    names = ["base", *(f"experts_{kind}_group_{group}" for kind in ("pruned", "unpruned") for group in range(4))]
+    shades = np.array([to_rgb(colour(name)) for name in names])
+    apart = [np.abs(one - other).max() for i, one in enumerate(shades) for other in shades[:i]]
+    assert min(apart) > 0.05

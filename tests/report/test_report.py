@@ -1,7 +1,8 @@
-"""The stage on a small made-up project."""
+"""The stage on a small made-up project, with all methods and with the base alone."""
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,13 +20,13 @@ from stages.report import main
 from unequal.data.grids import png_of
 from unequal.evaluation.loss_profile import Errors
 from unequal.evaluation.profiles import write_profile
+from unequal.pipeline.logger import Execution
+from unequal.report.page import anchor
 from unequal.runtime.files import content_hash, write_bytes, write_csv, write_json, write_npz
 
 pytestmark = pytest.mark.slow
 
 T = 40
-#: What the engine takes for the run.
-SECONDS = 7200.0
 SLOTS = [[0, 4], [5, 14], [15, 39]]
 #: FID and sampling FLOPs of every variant, and of one that is none.
 SCORES = (
@@ -37,36 +38,49 @@ SCORES = (
     ("experts_pruned", 9, 89),
     ("orphan", 1, 1),
 )
+SPEC: dict[str, Any] = {
+    "prediction": "epsilon",
+    "schedule": {"name": "linear", "timesteps": T},
+    "condition": {"kind": "none"},
+    "variance": "fixed",
+    "space": {"channels": 1, "size": 8},
+}
 PARAMS: dict[str, Any] = {
     "profiled_models": ["base", "longer", "slot_2", "experts_unpruned", "mixed"],
     "scored_models": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "finetune_recipes": ["stratified"],
-    "slots": {"finetune": [2]},
     "groups": {"ids": [0, 1]},
     "runtime": RUNTIME | {"price_an_hour": 3.0},
 }
 
 
-class Silence:
-    """Takes the tracker's place; keeps only what is logged with the parent run."""
+#: Run → name and step → value.
+Logged = dict[str, dict[str, float]]
 
-    parent: ClassVar[dict[str, float]] = {}
 
-    def __init__(self, *_: Any, active: bool) -> None:
-        self.parent.clear()
+class Recorder:
+    """Takes the tracker's place; keeps what is logged: run → name and step → value."""
 
-    def parent_results(self, metrics: dict[str, float]) -> None:
-        self.parent.update(metrics)
+    logged: ClassVar[Logged] = {"parent": {}}
+
+    def __init__(self, _: Any, execution: Execution, active: bool) -> None:
+        self.name = execution.name
+        self.logged.setdefault(self.name, {})
+
+    def log(self, metrics: dict[str, float], step: int, parent: bool = False) -> None:
+        self.logged["parent" if parent else self.name] |= {
+            f"{name} {step}" if step else name: v for name, v in metrics.items()
+        }
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
+        return lambda *_, **__: None
 
 
 def score(fid: float, flops: int) -> dict[str, Any]:
     return {
         "fid_mean": fid, "fid_sd": 0.1, "kid_mean": 0.01, "kid_sd": 0.001, "fid_half_mean": fid + 1,
         "precision_mean": 0.9, "precision_sd": 0.01, "recall_mean": 0.8, "recall_sd": 0.01,
-        "images_seen": 100, "training_flops": 1000,
+        "training_flops": 1000,
         "sampling_flops_per_image": flops, "parameters": 10, "parameters_per_step": 10,
         "samples_per_seed": 64, "sampling_seeds": [0, 1],
         "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
@@ -87,24 +101,23 @@ def write_data(images: np.ndarray) -> None:
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Silence)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     write_inputs()
 
 
 @pytest.fixture(scope="module")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Logged]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("reported"))
-        patch.setattr("unequal.pipeline.stage.Tracker", Silence)
-        patch.setattr("stages.report.engine_seconds", lambda: SECONDS)
+        patch.setattr("unequal.pipeline.stage.Tracker", Recorder)
         write_inputs()
         result = run()
         assert result.exit_code == 0, result.output
-        return Path.cwd(), dict(Silence.parent)
+        return Path.cwd(), dict(Recorder.logged)
 
 
 @pytest.fixture
-def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+def reported(made_once: tuple[Path, Logged], monkeypatch: pytest.MonkeyPatch) -> Logged:
     monkeypatch.chdir(made_once[0])
     return made_once[1]
 
@@ -112,7 +125,7 @@ def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.Monke
 def write_trainings(losses: list[float]) -> None:
     experts = [f"experts_{kind}_group_{group}" for kind in ("pruned", "unpruned") for group in (0, 1)]
     lines = [
-        {"step": i, "images_seen": 1000 * i, "loss": loss, "images_per_second": 100} for i, loss in enumerate(losses, 1)
+        {"step": i, "images_seen": 1000 * i, "loss": loss, "compute_seconds": 10.0} for i, loss in enumerate(losses, 1)
     ]
     for name in ("base", "longer", "stratified", "slot_2", *experts):
         write_csv(Path(f"results/training/{name}.csv"), lines)
@@ -145,7 +158,10 @@ def write_inputs() -> None:
     Path("artifacts/samples").mkdir()
     for name, fid, flops in SCORES:
         steps = [1, 2] if name.startswith("experts_") else [3]
-        write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
+        write_json(
+            Path(f"results/fid/{name}.json"),
+            {"sampling_steps_per_expert": steps, "images_seen": 4000 if name == "base" else 12000} | score(fid, flops),
+        )
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
     write_trainings([1.0, 0.9, 0.85, 0.83])
     for seen in (500, 1000):
@@ -158,9 +174,12 @@ def write_inputs() -> None:
     for group, share in enumerate((0.59, 0.99)):
         searched = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12, "control_fresh_loss": 0.15} if group else {}
         write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share} | searched)
-    write_json(Path("results/metrics/train_base.json"), {"precision": "bf16", "compiled": True})
-    for name, seen in {"longer": 600, "experts_unpruned_group_0": 200, "experts_unpruned_group_1": 400}.items():
-        write_json(Path(f"results/metrics/train_{name}.json"), {"images_seen": seen, "inherited_images": 1000})
+    seen = {"longer": 600, "experts_unpruned_group_0": 200, "experts_unpruned_group_1": 400, "slot_2": 50}
+    for name, own in ({"mixed": 1000} | seen).items():
+        inherited = 1000 if name in seen else 0
+        write_json(Path(f"results/metrics/train_{name}.json"), {"images_seen": own, "inherited_images": inherited})
+    own = {"images_seen": 1000, "inherited_images": 0, "precision": "bf16", "compiled": True}
+    write_json(Path("results/metrics/train_base.json"), own | {"spec": SPEC})
 
 
 def run() -> Result:
@@ -171,47 +190,71 @@ def rows(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(path).read_text().splitlines()))
 
 
-def findings() -> dict[str, Any]:
-    document = json.loads(Path("results/findings.json").read_text())
-    keys = {one["heading"]: [statement["key"] for statement in one["statements"]] for one in document.pop("sections")}
-    return document | {"keys": keys}
-
-
-def test_the_report_says_what_was_put_in(reported: dict[str, float]) -> None:
-    found = findings()
-    assert found["keys"] == {
-        "Is the base ready?": ["base", "headroom", "longer"],
-        # −25 %, +12.5 % and +50 %
-        "What paid in this run?": ["experts_unpruned", "stratified", "experts_pruned"],
-        "How unequal are timesteps?": ["losses", "own_slot", "other_slots"],
-    }
-    assert found["experts_pruned_fid_change_percent"] == pytest.approx(50)
-    assert found["experts_pruned_sampling_flops_ratio"] == pytest.approx(0.89)
-    assert found["longer_x0_loss_over_log_snr_change_percent"] == pytest.approx(-2, abs=1e-4)
-    assert "stratified_loss_over_timesteps_change_percent" not in found
-    assert found["own_slot_2_percent"] == pytest.approx(-20, abs=0.01)
-    assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["scored_models"]
-    ends = [reported[f"fid_percent_{end}/experts_unpruned"] for end in ("low", "change", "high")]
-    assert ends == sorted(ends)
-    assert ends[1] == pytest.approx(-25)
-    assert reported["training_flops/longer"] > 0
-    found = rows("results/interference.csv")
-    assert [row["split"] for row in found] == ["train"] * 3 + ["holdout"] * 3
-    assert [float(row["change_percent"]) for row in found] == pytest.approx([50, -20, 100] * 2, abs=0.01)
+def test_the_report_says_what_was_put_in(reported: Logged) -> None:
+    found = {row["variant"]: row for row in rows("results/fid.csv")}
+    assert list(found) == PARAMS["scored_models"]
+    # The base's four lines took 10 s each, as those of each group's expert did.
+    assert [float(found[name]["training_seconds"]) for name in ("base", "longer", "experts_pruned")] == [40, 80, 120]
+    assert float(found["experts_unpruned"]["fid"]) == 6
+    changes = rows("results/tables/interference.csv")
+    assert [row["split"] for row in changes] == ["train"] * 3 + ["holdout"] * 3
+    assert [float(row["change_percent"]) for row in changes] == pytest.approx([50, -20, 100] * 2, abs=0.01)
+    take = json.loads(Path("results/take.json").read_text())
+    assert (take["model"], take["fid"]) == ("experts_unpruned", 6)
+    figures = reported["parent"]
+    assert figures == reported["experts_unpruned"]
+    assert figures["fid"] == 6
+    assert figures["compute_minutes"] == 2
+    assert set(figures) == {"fid", "loss", "training_flops", "compute_minutes"}
+    assert reported["longer"]["training_loss 4000"] == 0.83
+    assert "slot_2" not in reported
 
 
 @pytest.mark.usefixtures("reported")
 def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
     assert uneven_tables(page) == []
-    assert "Searches for what to prune" in page
+    for heading in (
+        "Variants",
+        "Scores",
+        "Costs",
+        "Losses",
+        "Slots",
+        "Groups of timesteps",
+        "Searches for what to prune",
+    ):
+        assert f"{heading}</h3>" in page
+        assert (Path("results/tables") / f"{anchor(heading)}.md").exists()
     drawn = sorted(Path("results/pictures").glob("*.png"))
     assert len(drawn) == page.count("data:image/png") == 12
     assert "orphan" not in page
-    said = ("made-up, 20 training and 4 held-out images of 8×8×1", "DDIM, 3 listed steps", "6 draws a timestep")
-    said += ("Take experts unpruned (artifacts/models/experts_unpruned)", "timesteps, trained in bf16, compiled")
-    said += ("this command took 2 h · this command cost 6 at 3 an hour",)
-    assert [text for text in said if text not in page.replace("\N{NO-BREAK SPACE}", " ")] == []
+    text = page.replace("\N{NO-BREAK SPACE}", " ")
+    said = ("<h1>made-up</h1>", "made-up, 20 training and 4 held-out images of 8×8×1", "DDIM, 3 listed steps")
+    said += ("6 draws a timestep", "timesteps, trained in bf16, compiled", "0.267 at 3 an hour")
+    said += ("Take experts unpruned (artifacts/models/experts_unpruned): FID (classifier) 6.00 ± 0.10 (−25.0 % (",)
+    assert [words for words in said if words not in text] == []
+
+
+def test_the_base_alone_makes_a_report(project: None) -> None:
+    """Of all else there is no file; nothing is compared."""
+    params = PARAMS | {"profiled_models": ["base"], "scored_models": ["base"], "runtime": RUNTIME}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    for gone in ("artifacts/slots.json", "artifacts/groups.json", "artifacts/statistics/mixed.npz"):
+        Path(gone).unlink()
+    shutil.rmtree("artifacts/samplers")
+    for file in [*Path("results/fid").glob("*.json"), *Path("results/metrics").glob("*.json")]:
+        if file.stem not in {"base", "reference", "train_base"}:
+            file.unlink()
+    result = run()
+    assert result.exit_code == 0, result.output
+    page = Path("results/report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        "Take base (artifacts/models/base): FID (classifier) 10.0 ± 0.1; 1.00 k training FLOPs, 40 s of processor"
+        in page
+    )
+    drawn = {file.stem for file in Path("results/pictures").glob("*.png")}
+    assert drawn == {"overview_samples", "training_curves", "progress", "loss_profile"}
+    assert rows("results/tables/interference.csv") == []
 
 
 def test_the_page_of_a_smoke_run_says_first_that_its_figures_mean_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,16 +264,12 @@ def test_the_page_of_a_smoke_run_says_first_that_its_figures_mean_nothing(monkey
     page = Path("results/report.html").read_text()
     first = page[page.index("<h1>") : page.index("<figure")]
     assert "<h1>A smoke run: its figures mean nothing</h1>" in first
-    assert "the base saw 100 images, and each FID is of 64 samples" in first
     assert "cd tries/mine\nunequal sample base" in first
     assert "Take " not in page
-    assert "Results of the methods" in findings()["keys"]
 
 
-def test_a_second_run_gives_the_same_bytes(
-    made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stages.report.engine_seconds", lambda: SECONDS)
+def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, Logged], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     run()
     for name in ("pictures", "report.html", "tables"):
         assert content_hash(Path("results") / name) == content_hash(made_once[0] / "results" / name)
@@ -264,7 +303,9 @@ SPOILED: dict[str, Bad] = {
         "artifacts/progress/base: damaged (cannot identify image file",
     ),
     "a profile with NaN": Bad(
-        lambda: write_npz(Path(PROFILE), train=np.full((T, 2), np.nan), holdout=np.ones((T, 2))),
+        lambda: write_npz(
+            Path(PROFILE), **dict.fromkeys(("train", "train_x0", "holdout", "holdout_x0"), np.full((T, 2), np.nan))
+        ),
         f"{PROFILE}: the loss profile holds nan at t = 0",
     ),
 }
@@ -273,4 +314,4 @@ SPOILED: dict[str, Bad] = {
 @table(SPOILED)
 def test_spoiled_figures_are_refused_and_the_report_of_before_stays(bad: Bad) -> None:
     bad.spoil()
-    check_refused(stages.report, said=bad.said, outputs=["results/report.html", "results/findings.json"])
+    check_refused(stages.report, said=bad.said, outputs=["results/report.html", "results/take.json"])

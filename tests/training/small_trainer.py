@@ -21,6 +21,8 @@ from unequal.training.loop import Trainer
 from unequal.training.objectives import Losses, Objective, SingleHead
 
 CPU = torch.device("cpu")
+#: Figures of a log that differ from run to run.
+SPEED = {"images_per_second", "compute_seconds", "mfu"}
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
 SCHEDULE = NoiseSchedule.linear(50)
 OBJECTIVE = SingleHead()
@@ -43,7 +45,7 @@ def same_weights(one: Trainer, other: Trainer) -> bool:
 
 def lines(folder: Path) -> list[dict[str, float]]:
     found = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name not in ("images_per_second", "mfu")} for line in found]
+    return [{name: value for name, value in line.items() if name not in SPEED} for line in found]
 
 
 class Changed(Objective):

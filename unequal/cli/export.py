@@ -40,7 +40,7 @@ from unequal.training.checkpoint import strip_prefix
 
 #: Largest root-mean-square error of an average's profile, relative to the profile.
 MOST_MISSED = 0.1
-SCORES, TRAINED = Path("results/scores.json"), Path("results/metrics")
+TAKE, TRAINED = Path("results/take.json"), Path("results/metrics")
 MODELS, DATA = Path("artifacts/models"), Path("artifacts/data/facts.json")
 CARD_TEXT = """\
 ---
@@ -130,14 +130,14 @@ def trained() -> str:
 
 def best() -> str:
     """Name of the model that the page of the last run recommends. Raises UserError."""
-    if not SCORES.exists():
+    if not TAKE.exists():
         raise UserError(
-            f"{SCORES}: missing; `best` needs the scores of a whole run. Or name a model; there are: {trained()}"
+            f"{TAKE}: missing; `best` needs the scores of a whole run. Or name a model; there are: {trained()}"
         )
-    match read_json(SCORES):
-        case {"take": str(name)}:
+    match read_json(TAKE):
+        case {"model": str(name)}:
             return name
-    raise UserError(f"{SCORES}: names no model to take; make it again")
+    raise UserError(f"{TAKE}: names no model to take; make it again")
 
 
 def card(folder: Path, records: list[ModelRecord], name: str) -> str:

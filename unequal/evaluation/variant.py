@@ -16,6 +16,7 @@ from unequal.evaluation.fidelity import BuiltExtractor, Scorer, Scores, features
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.runtime.chunks import Chunks, Maker, Makers, counted
 from unequal.runtime.devices import chosen_precision, computed_on
+from unequal.runtime.files import write_json
 from unequal.runtime.progress import progress
 from unequal.runtime.workspace import Workspace
 from unequal.sampling.ensemble import Ensemble, cut
@@ -189,4 +190,6 @@ def write_scores(scoring: Scoring, experts: Ensemble, variant: str, more: Mappin
     workspace = scoring.workspace
     figures = scoring.figures(experts, variant) | dict(more or {})
     np.save(workspace.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))
-    workspace.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})
+    headline = {name: figures[f"{name}_mean"] for name in ("fid", "kid", "precision", "recall")}
+    write_json(workspace.output(f"results/scores/{variant}.json"), headline)  # a metric for DVC
+    workspace.metrics(f"results/fid/{variant}.json", figures)

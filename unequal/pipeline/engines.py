@@ -84,15 +84,12 @@ def print_summary(log: Path, since: float) -> None:
             say("", SUMMARY, *text.rstrip().splitlines())
 
 
-def print_recommendation(scores: Path) -> None:
-    """Print which model a finished run recommends, from results/scores.json; nothing where there are no scores."""
-    match json_or_none(scores):
-        case {"take": str(model), "fid": {**fids}} if model in fids:
-            page, sample = scores.with_name("report.html"), f"unequal sample {model} --count 64 --grid"
-            say(
-                f"Nothing is left to do. The model to take is {model}, FID {fids[model]:.3g}: {page}; {sample}",
-                err=True,
-            )
+def print_recommendation(take: Path) -> None:
+    """Print which model a finished run recommends, from results/take.json; nothing where there is none."""
+    match json_or_none(take):
+        case {"model": str(model), "fid": float(fid)}:
+            page, sample = take.with_name("report.html"), f"unequal sample {model} --count 64 --grid"
+            say(f"Nothing is left to do. The model to take is {model}, FID {fid:.3g}: {page}; {sample}", err=True)
 
 
 def stop_session(leader: "subprocess.Popen[Any]", seconds: float) -> None:

@@ -5,26 +5,26 @@ FIRST_SCREEN = {
     "overview_samples": (
         "Samples",
         "Every column starts from one noise. Below the model to take: the training image nearest to each of its "
-        "samples, by mean squared difference.",
+        "samples, by mean squared difference; memorized images are at distance 0.",
     ),
     "fid_cost": (
         "Quality against cost",
-        "FID of each model against time of training and against training FLOPs (three times the "
-        "multiply–accumulates of all images seen); the base's are included where a model continues it. "
-        "The broad line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. "
-        "Dotted: FID between two sets of real images, which no model is expected to beat.",
+        "FID against the time of processors or GPUs for training, and against training FLOPs (three times "
+        "the multiply–accumulates of all images); the base's are included where a model continues it. The broad "
+        "line joins models that none beats in both. Bars: ± standard deviation over sampling seeds. Dotted: real data.",
     ),
     "fid_changes": (
         "FID against the control",
-        "Change of each model's FID from that of the control, with its 95 % interval.",
+        "Change of FID with its 95 % interval over sampling seeds, which does not cover another training. Models that "
+        "saw fewer images are not at equal cost.",
     ),
 }
 #: Picture below it → heading and caption, in the order of the page.
 CAPTIONS = {
     "training_curves": (
         "Training curves",
-        "Loss over the images of each training, as its log has it: weighted by its recipe, over the timesteps that it "
-        "draws. Curves of different samplers and ranges are not comparable in height.",
+        "Loss over the images of each training, weighted by its recipe, over the timesteps that it draws: curves of "
+        "different samplers and ranges are not comparable in height.",
     ),
     "progress": (
         "Samples during the training",
@@ -34,9 +34,8 @@ CAPTIONS = {
         "Loss over timesteps",
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
         "Grey lines: the training losses of the other models. Optimal denoiser: the least loss that any network can "
-        "reach on the training images, by memorizing them; for held-out images it is no bound, and near the data it "
-        "is too close to 0 to be measured. Shaded and numbered: slots, ranges of timesteps with equal sums of the "
-        "base's training loss.",
+        "reach on the training images, by memorizing them; for held-out images it is no bound. Shaded and numbered: "
+        "slots, ranges of timesteps with equal sums of the base's training loss.",
     ),
     "loss_changes": (
         "What further training changed",
@@ -55,13 +54,12 @@ CAPTIONS = {
     "head_wins": (
         "Which head wins at which timestep",
         "Share of the training images at which each of the three heads has the smallest error, by the rule of "
-        "mixing.train: of x0, or its own loss (best_native, paper 1's rule). Only the winner of an image learns "
-        "from it, unless all heads are balanced. White: no image came.",
+        "mixing.train. Only the winner of an image learns from it, unless all heads are balanced.",
     ),
     "groups": (
         "Groups of timesteps and their FLOPs",
-        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "
-        "(paper 3, eq. 3), the limit of its group, and the FLOPs of the group's pruned model.",
+        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep, "
+        "the limit of its group, and the FLOPs of the group's pruned model.",
     ),
     "samples": (
         "Samples of all variants",

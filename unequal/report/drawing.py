@@ -11,7 +11,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
@@ -47,7 +47,7 @@ COLOURS = {
     "stratified": "#1aa6b7",
     "mixed": "#a8326f",
     "experts_unpruned": "#8a5bb5",
-    "experts_pruned": "#c77dba",
+    "experts_pruned": "#7a8b2a",
     "uniform": "#1f4e79",
     "curriculum": "#2f9fd8",
     "noise_rate": "#2f9fd8",
@@ -102,6 +102,10 @@ def colour(name: str) -> str:
     """A variant's colour, the same in every picture; of an unknown name a hue by its letters."""
     if name.startswith("slot_"):
         return to_hex(matplotlib.colormaps["YlOrBr"](0.4 + 0.045 * min(int(name.removeprefix("slot_")), 12)))
+    model, _, group = name.partition("_group_")
+    if group:  # an expert is paler than the one before
+        red, green, blue = (1 - 0.75 ** int(group) * (1 - part) for part in to_rgb(colour(model)))
+        return to_hex((red, green, blue))
     return COLOURS.get(name) or to_hex(hsv_to_rgb(crc32(name.encode()) / 2**32, 0.55, 0.62))
 
 
@@ -137,8 +141,10 @@ def log_edges(one: TimestepRange) -> tuple[float, float]:
     return max(one.first + 0.5, 0.9), one.last + 1.5
 
 
-def slot_bands(axes: Axes, slots: Partition) -> None:
-    """Shade every other slot and number all of them at the upper edge."""
+def slot_bands(axes: Axes, slots: Partition | None) -> None:
+    """Shade every other slot, if there are any, and number all of them at the upper edge."""
+    if slots is None:
+        return
     for number, slot in enumerate(slots, 1):
         low, high = log_edges(slot)
         if number % 2:

@@ -3,12 +3,13 @@
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.errors import UserError
+from unequal.models.spec import ModelSpec
 from unequal.runtime.files import read_json, require
 from unequal.settings.strict import Strict, validate
 
@@ -18,18 +19,30 @@ class Figures(Strict):
 
     model_config = ConfigDict(extra="allow")
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file. Raises UserError where it is missing, or lacks a field."""
+        return validate(cls, read_json(path), path)
+
 
 class SamplingFigures(Figures):
     """How the images of a score were sampled."""
 
     steps: int | tuple[int, ...]
     spacing: str
+    solver: str = "ddim"
     eta: float
     clip: bool
 
 
-class ScoreFigures(Figures):
-    """results/fid/<variant>.json."""
+class SeedScore(Figures):
+    """Score of the samples of one sampling seed."""
+
+    fid: float
+
+
+class Score(Figures):
+    """results/fid/<variant>.json. FLOPs are multiply–accumulates; `…_sd` is over sampling seeds."""
 
     fid_mean: float
     fid_sd: float | None
@@ -47,53 +60,55 @@ class ScoreFigures(Figures):
     parameters_per_step: NonNegativeFloat
     sampling_steps_per_expert: tuple[NonNegativeInt, ...] = Field(min_length=1)
     sampling_seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    scores: tuple[SeedScore, ...] = Field(min_length=1)
     samples_per_seed: NonNegativeInt
     sampling: SamplingFigures
     training_seed: NonNegativeInt
     extractor: str
+    extractor_accuracy: float | None = None
     features: NonNegativeInt
     reference: str
     singular_covariance: bool
+    device: str
+    fp32: str
+
+    @property
+    def fids(self) -> list[float]:
+        """FID at each sampling seed."""
+        return [one.fid for one in self.scores]
+
+    def spread(self, score: str) -> float | None:
+        """Standard deviation of a score; None: unknown, since there is one seed."""
+        return getattr(self, f"{score}_sd", None) if len(self.sampling_seeds) > 1 else None
 
 
-class Distance(Figures):
-    """Between two sets of images."""
+class ScaleEnd(Figures):
+    """Score of images that no variant samples: an end of the scale."""
 
     fid: float
     kid: float
-
-
-class ScaleEnd(Distance):
-    """One of the two ends of the scale, with all columns of the table of scores."""
-
     fid_half: float
     precision: float
     recall: float
 
 
-class SeedScore(Figures):
-    """Score of the samples of one sampling seed."""
+class References(Figures):
+    """results/fid/reference.json."""
 
-    fid: float
-
-
-class SeedFigures(Figures):
-    """results/fid/<variant>.json: the scores at each sampling seed."""
-
-    sampling_seeds: tuple[NonNegativeInt, ...]
-    scores: tuple[SeedScore, ...] = Field(min_length=1)
+    real_against_real: ScaleEnd
+    noise_against_real: ScaleEnd
+    real_sets: str
 
 
-class SeenFigures(Figures):
-    """Images that a model was trained with, and those of the model that it resumed from."""
+class Trained(Figures):
+    """results/metrics/train_<model>.json: its images, those of the model that it resumed from, and how it was computed.
 
+    A model that was trained elsewhere has no precision.
+    """
+
+    spec: ModelSpec | None = None
     images_seen: NonNegativeInt
     inherited_images: NonNegativeInt
-
-
-class ComputationFigures(Figures):
-    """How a training was computed; nothing of a model that was trained elsewhere."""
-
     precision: str | None = None
     compiled: bool = False
 
@@ -104,31 +119,7 @@ def computation(figures: Mapping[str, Any]) -> str:
     return "" if precision is None else f"{precision}{', compiled' if figures['compiled'] else ''}"
 
 
-class ReferenceFigures(Figures):
-    """results/fid/reference.json."""
-
-    real_against_real: ScaleEnd
-    noise_against_real: ScaleEnd
-    real_sets: str
-
-
-class PruningFigures(Figures):
-    """results/metrics/prune_expert_group_<number>.json."""
-
-    share_of_base: float = Field(gt=0)
-
-
-class SearchFigures(PruningFigures):
-    """Figures of a group that was pruned by a search."""
-
-    candidates: PositiveInt
-    loss: float
-    fresh_loss: float
-    control_fresh_loss: PositiveFloat | None = None
-    language_model: "AskingFigures | None" = None
-
-
-class AskingFigures(Figures):
+class Requests(Figures):
     """Requests of a search to a language model, and means a round."""
 
     requests: PositiveInt
@@ -138,31 +129,30 @@ class AskingFigures(Figures):
     usd_a_round: float | None
 
 
-def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
-    """Read the figures of a file, unchanged. Raises UserError where it is missing, or lacks a field that is used."""
-    figures: dict[str, Any] = read_json(path)
-    validate(kind, figures, path)
-    return figures
+class Pruning(Figures):
+    """results/metrics/prune_expert_group_<number>.json; losses are of a search."""
+
+    share_of_base: float = Field(gt=0)
+    candidates: PositiveInt | None = None
+    loss: float = 0.0
+    fresh_loss: float = 0.0
+    control_fresh_loss: PositiveFloat | None = None
+    language_model: Requests | None = None
 
 
 #: Columns of results/training/<model>.csv that make a curve.
-CURVE_COLUMNS = ("images_seen", "loss", "images_per_second")
+CURVE_COLUMNS = ("images_seen", "loss", "compute_seconds")
 
 
 class TrainingCurve(NamedTuple):
-    """Images seen at each line of a training's log, rising, the loss there, and images a second since the line before.
+    """Images seen at each line of a training's log, rising, the loss there, and seconds since the line before.
 
-    All are [n]; n may be 0.
+    All are [n]; n may be 0. Seconds are of processors, or of GPUs.
     """
 
     images: np.ndarray
     losses: np.ndarray
-    speeds: np.ndarray
-
-    @property
-    def seconds(self) -> float:
-        """Time that the logged images took; pauses between a stop and the same command do not count."""
-        return float((np.diff(self.images, prepend=0) / self.speeds).sum())
+    seconds: np.ndarray
 
 
 def read_curve(path: Path) -> TrainingCurve:
@@ -176,7 +166,7 @@ def read_curve(path: Path) -> TrainingCurve:
             rows = [[float(row[name]) for name in CURVE_COLUMNS] for row in table if row["loss"] != ""]
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(f"{path}: no training curve ({error}); make it again") from None
-    curve = np.array(rows).reshape(-1, len(CURVE_COLUMNS)).T
-    if not (np.isfinite(curve).all() and (curve > 0).all() and (np.diff(curve[0]) > 0).all()):
-        raise UserError(f"{path}: no training curve; images seen rise, losses and speeds are finite and above 0")
-    return TrainingCurve(*curve)
+    images, losses, seconds = np.array(rows).reshape(-1, len(CURVE_COLUMNS)).T
+    if not (np.isfinite(rows).all() and (losses > 0).all() and (seconds >= 0).all() and (np.diff(images) > 0).all()):
+        raise UserError(f"{path}: no training curve; images seen rise, losses are above 0")
+    return TrainingCurve(images, losses, seconds)

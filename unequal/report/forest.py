@@ -63,47 +63,35 @@ def forest_size(rows: int) -> tuple[float, float]:
 def forest_plot(figure: Figure, rows: Sequence[ForestRow], delta: float | None = None, text: str = "change") -> None:
     """Draw rows from top to bottom, with verdicts at the right and a key below.
 
+    Positions are logarithms of the ratio, so that a halving and a doubling are equally far from zero. Ticks are in per
+    cent.
+
     Args:
         figure: figure to draw on.
         rows: from top to bottom.
         delta: half of the band's width in ln ratio; None: there is no band.
         text: what changes, for the axis.
     """
-    forest_panel(figure.subplots(), rows, delta, f"{text} (left: lower)")
-    forest_key(figure, [rows], banded=delta is not None)
-
-
-def forest_panel(axes: Axes, rows: Sequence[ForestRow], delta: float | None, text: str) -> None:
-    """Draw one panel with names and verdicts next to its rows."""
-    forest_rows(axes, list(enumerate(rows)), delta)
-    for place, row in enumerate(rows):
-        axes.text(1.015, place, row.verdict, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel(text)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-
-
-def forest_rows(axes: Axes, rows: Sequence[tuple[int, ForestRow]], delta: float | None, ticks: int = 6) -> None:
-    """Draw intervals at their places, a zero line and a band of equivalence.
-
-    Positions are logarithms of the ratio, so that a halving and a doubling are equally far from zero. Ticks are in per
-    cent.
-    """
-    limit = axis_limit([row for _, row in rows], delta)
+    axes, limit = figure.subplots(), axis_limit(rows, delta)
     if delta is not None:
         axes.axvspan(-delta, delta, color=PALE, linewidth=0, zorder=0)
     axes.axvline(0, color=INK, linewidth=1)
-    for place, row in rows:
+    for place, row in enumerate(rows):
         draw_row(axes, place, row, limit)
-        if row.detectable is not None:
-            shown = [side * row.detectable for side in (-1, 1) if row.detectable < limit]
-            axes.plot(shown, [place] * len(shown), "|", color=GOLD, markersize=11, markeredgewidth=1.4, zorder=1)
+        axes.text(1.015, place, row.verdict, transform=axes.get_yaxis_transform(), va="center", fontsize=9)
+        if row.detectable is not None and row.detectable < limit:
+            ends = [-row.detectable, row.detectable]
+            axes.plot(ends, [place] * 2, "|", color=GOLD, markersize=11, markeredgewidth=1.4, zorder=1)
     axes.set_xlim(-limit, limit)
-    marks = percent_ticks(limit, ticks)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    marks = percent_ticks(limit)
     axes.set_xticks(np.log1p(marks), [f"{100 * mark:+.3g} %".replace("-", "−") if mark else "0" for mark in marks])
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set_xlabel(f"{text} (left: lower)")
     axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    draw_key(figure, rows, banded=delta is not None)
 
 
 def axis_limit(rows: Sequence[ForestRow], delta: float | None) -> float:
@@ -132,9 +120,8 @@ def draw_row(axes: Axes, place: int, row: ForestRow, limit: float) -> None:
             axes.text(side * 0.96 * limit, place - 0.1, text, va="bottom", **style)
 
 
-def forest_key(figure: Figure, panels: Sequence[Sequence[ForestRow]], banded: bool) -> None:
-    """Explain the colours, markers and lines that are drawn, below the panels."""
-    rows = [row for one in panels for row in one]
+def draw_key(figure: Figure, rows: Sequence[ForestRow], banded: bool) -> None:
+    """Explain the colours, markers and lines that are drawn, below the panel."""
     dot: dict[str, Any] = {"marker": "o", "markersize": 6, "linewidth": 2}
     handles: list[Line2D | Patch] = [
         Line2D([], [], color=ink, label=word, **dot)

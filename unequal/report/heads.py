@@ -62,7 +62,7 @@ def head_wins(figure: Figure, wins: HeadWins) -> None:
         axes.grid(False)
         axes.set_title(f"{text} of the training", loc="left", fontsize=10)
     panels[0].set_ylabel("share of images")
-    panels[1].legend(loc="lower right")
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside upper right", ncols=len(HEADS))
 
 
 def stack(axes: Axes, edges: np.ndarray, shares: np.ndarray) -> None:

@@ -13,23 +13,24 @@ def grid_size(rows: int) -> tuple[float, float]:
     return 10.5, 0.75 * rows + 0.3
 
 
-def memorizing_rows(samples: np.ndarray, data: np.ndarray, held_out: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
-    """Rows below a model's samples, and a sentence on the distance of samples from training images.
+def memorizing_rows(
+    samples: np.ndarray, data: np.ndarray, held_out: np.ndarray
+) -> tuple[dict[str, np.ndarray], float | None]:
+    """Rows below a model's samples, and the median distance of samples from training images over held-out images'.
 
     Args:
         samples: uint8 [n, C, H, W].
         data: training images, uint8 [N, C, H, W].
-        held_out: images that no training sees, uint8 [m, C, H, W]; there may be none.
+        held_out: images that no training sees, uint8 [m, C, H, W]; without any, the distance is unknown.
     """
     nearest, distances = nearest_images(samples, data)
     rows = {"nearest training image": nearest[:SHOWN]}
-    held_out = distinct(held_out)
     if not len(held_out):
-        return rows, "Without held-out images, memorized images do not show."
+        return rows, None
+    held_out = distinct(spread(held_out, len(samples)))
     _, real = nearest_images(held_out, data)
     ratio = float(np.median(distances) / max(np.median(real), 1e-12))
-    text = f"Samples are {ratio:.2f} × as far from training images as held-out images are; memorized ones are at 0."
-    return rows | {"held-out images": spread(held_out, SHOWN)}, text
+    return rows | {"held-out images": spread(held_out, SHOWN)}, ratio
 
 
 def spread(images: np.ndarray, count: int) -> np.ndarray:

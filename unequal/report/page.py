@@ -1,13 +1,13 @@
 """Reports as one HTML page with embedded styles and pictures, and as Markdown tables that documents include.
 
-The page is rendered by jinja2 from `page.html.j2` and `blocks.html.j2`: one sentence first, then statements, pictures,
-tables and conditions. It needs no other file and no script.
+The page is rendered by jinja2 from `page.html.j2` and `blocks.html.j2`: one line first, then pictures, tables and
+conditions. It needs no other file and no script.
 """
 
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from jinja2 import DictLoader, Environment
 from matplotlib.figure import Figure
 
 from unequal.report.drawing import save
-from unequal.report.statements import Section, findings_document
 from unequal.runtime.files import write_bytes, write_csv
 from unequal.runtime.workspace import Workspace
 
@@ -57,13 +56,11 @@ class Report:
         title, lead: heading, and the result in one sentence.
         facts: line with data, date, commit and similar facts.
         commands: commands that a reader may run next, one per line.
-        overview: pictures before the statements.
+        overview: pictures at the top.
         tables: tables, after the pictures.
         conditions: conditions on which the figures depend, name → text.
         drawings: pictures, in order.
         rows: name → rows of a CSV file, for programs.
-        sections: statements, after the overview.
-        documents: Markdown for other documents, written to tables/<name>.md.
     """
 
     title: str
@@ -72,27 +69,19 @@ class Report:
     conditions: Mapping[str, str]
     drawings: Sequence[Drawing]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
-    sections: Sequence[Section] = ()
-    documents: Mapping[str, str] = field(default_factory=dict)
     facts: str = ""
     commands: Sequence[str] = ()
     overview: Sequence[Drawing] = ()
 
 
 def publish(run: Workspace, report: Report, folder: str = "results") -> None:
-    """Write report.html, pictures, CSV files and Markdown tables into a folder, and log them.
-
-    Statements go to findings.json too, where the report has any.
-    """
+    """Write report.html, pictures, CSV files and the tables as Markdown into a folder, and log them."""
     write_bytes(run.output(f"{folder}/report.html"), render(report, run.output(f"{folder}/pictures")).encode())
     for name, rows in report.rows.items():
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
-    if report.documents:
-        tables = run.output(f"{folder}/tables")
-        for name, text in report.documents.items():
-            write_bytes(tables / f"{name}.md", text.encode())
-    if report.sections:
-        run.metrics(f"{folder}/findings.json", findings_document(report.sections))
+    tables = run.output(f"{folder}/tables")
+    for table in (*report.tables, Table("Conditions", ("condition", ""), list(report.conditions.items()))):
+        write_bytes(tables / f"{anchor(table.heading)}.md", table.markdown().encode())
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])
 
 
@@ -103,12 +92,17 @@ def render(report: Report, folder: Path) -> str:
     templates = {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (PAGE, BLOCKS)}
     environment = Environment(loader=DictLoader(templates), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Callable[..., Any]] = {
-        "anchor": lambda heading: re.sub(r"\W+", "-", heading.lower()).strip("-"),
+        "anchor": anchor,
         "base64": lambda name: base64.b64encode((folder / f"{name}.png").read_bytes()).decode(),
         "unbroken": unbroken,
     }
     environment.filters.update(filters)
     return environment.get_template(PAGE).render(report=report)
+
+
+def anchor(heading: str) -> str:
+    """Name of a heading's place on the page, and of its file."""
+    return re.sub(r"\W+", "-", heading.lower()).strip("-")
 
 
 def unbroken(text: str) -> str:

@@ -232,7 +232,7 @@ class LogInterval:
     def __init__(self, steps: int = 0, sums: dict[str, Tensor] | None = None) -> None:
         self.steps = self.earlier_steps = steps
         self.sums = sums or {}
-        self.start = time.perf_counter()
+        self.start, self.busy = time.perf_counter(), processor_seconds()
 
     def add(self, terms: dict[str, Tensor]) -> None:
         self.steps += 1
@@ -245,3 +245,13 @@ class LogInterval:
     def speed(self) -> float:
         """Steps a second of this process."""
         return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
+
+    def compute_seconds(self, on_gpu: bool) -> float:
+        """Seconds of a GPU, or of this process's processors, for all steps; other programs' do not count."""
+        spent = time.perf_counter() - self.start if on_gpu else processor_seconds() - self.busy
+        return spent * self.steps / (self.steps - self.earlier_steps)
+
+
+def processor_seconds() -> float:
+    """Processor seconds of this process so far, with those of other threads only where PyTorch computes in several."""
+    return time.thread_time() if torch.get_num_threads() == 1 else time.process_time()

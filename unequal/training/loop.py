@@ -257,7 +257,11 @@ class Trainer:
         # Each process knows its part of the batch; the batch's mean is the mean over processes.
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
         speed = self.interval.speed() * self.training.batch_size
-        figures = means | {"lr": self.optimizer.param_groups[0]["lr"], "images_per_second": speed}
+        computed = self.accelerator.num_processes * self.interval.compute_seconds(
+            self.accelerator.device.type == "cuda"
+        )
+        rates = {"lr": self.optimizer.param_groups[0]["lr"], "images_per_second": speed}
+        figures = means | rates | {"compute_seconds": computed}
         if self.settings.momentum_decay is not None:
             figures["momentum"] = momentum(self.settings, self.feedback.images_seen(self.step - 1), self.images)
         if self.utilisation is not None:

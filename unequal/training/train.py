@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Recipe)
 #: Figures of the log that mean the same in every training.
-COMPARABLE = {"lr", "momentum", "images_per_second", "mfu", "grad_norm"}
+COMPARABLE = {"lr", "momentum", "images_per_second", "compute_seconds", "mfu", "grad_norm"}
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
 LARGEST_BATCH = 1000
 
