@@ -15,13 +15,11 @@ from unequal.report.formatting import with_prefix
 from unequal.report.pictures import groups_and_limits
 from unequal.report.results import RunResults
 from unequal.report.tables import (
-    REQUEST_COLUMNS,
     SEARCH_COLUMNS,
     SLOT_COLUMNS,
     groups_table,
     interference_rows,
     losses_table,
-    requests_table,
     search_row,
     slots_table,
 )
@@ -76,18 +74,10 @@ def test_the_table_of_groups_names_timesteps_limits_and_shares() -> None:
 
 def test_a_search_stands_beside_as_many_random_schemes_on_fresh_draws() -> None:
     row = search_row(3, SEARCHED.model_copy(update={"control_fresh_loss": 0.15}))
-    assert row == ("3", "8", "0.1", "0.12", "0.15", "−20.0 %")
+    assert row == ("3", "8", "0.1", "0.12", "0.15", "−20.0 %", "–")
+    asked = Pruning.model_validate(SEARCHED.model_dump() | {"language_model": {"requests": 7, "rounds": 5}})
+    assert search_row(1, asked)[4:] == ("–", "–", "7")
     assert len(row) == len(SEARCH_COLUMNS)
-
-
-def test_requests_to_a_language_model_are_shown_where_there_were_any() -> None:
-    means = {"seconds_a_round": 12.345, "prompt_tokens_a_round": 15000.0, "completion_tokens_a_round": None}
-    requests = {"language_model": {"rounds": 5, "requests": 7, "usd_a_round": 0.01234} | means}
-    asked = Pruning.model_validate(SEARCHED.model_dump() | requests)
-    table = requests_table(results(prunings={1: SEARCHED, 3: asked}))
-    assert table.rows == [("3", "7", "12.3", "15,000", "–", "0.0123")]
-    assert len(table.columns) == len(REQUEST_COLUMNS) == len(table.rows[0])
-    assert requests_table(results(prunings={1: SEARCHED})).rows == []
 
 
 def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:

@@ -27,8 +27,6 @@ from unequal.timesteps.weights import weight_table
 from unequal.training.timestep_files import read_sampler
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
-#: Reason why a weight is not known.
-LEARNED = "learned"
 #: Columns of the picture.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
@@ -39,13 +37,12 @@ SHOWN = 1e-4
 class EffectiveWeighting(NamedTuple):
     """Density p_t of a recipe, and the weight of the velocity's error, with mean 1 under p: [T] each.
 
-    Timesteps that are not drawn have no weight. `by` gives the reason if the weight is not known (None).
+    Timesteps that are not drawn have no weight; None: it is not known.
     """
 
     name: str
     density: np.ndarray
     weight: np.ndarray | None
-    by: str = LEARNED
 
     @property
     def product(self) -> np.ndarray | None:

@@ -120,13 +120,9 @@ def computation(figures: Mapping[str, Any]) -> str:
 
 
 class Requests(Figures):
-    """Requests of a search to a language model, and means a round."""
+    """Requests of a search to a language model."""
 
     requests: PositiveInt
-    seconds_a_round: float
-    prompt_tokens_a_round: float | None
-    completion_tokens_a_round: float | None
-    usd_a_round: float | None
 
 
 class Pruning(Figures):

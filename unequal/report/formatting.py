@@ -1,8 +1,6 @@
 """Numbers as text: SI prefixes, percentages, means with spreads, names of models."""
 
 import math
-import statistics
-from collections.abc import Sequence
 from datetime import date
 
 from matplotlib.ticker import EngFormatter
@@ -50,12 +48,6 @@ def percent(share: float, sign: bool = False) -> str:
     return text.replace("-", "−")
 
 
-def either_way(effect: float) -> str:
-    """Format a difference of logarithms as changes upwards and downwards, which differ in per cent."""
-    up, down = (percent(math.expm1(one), sign=True) for one in (effect, -effect))
-    return f"{up} or {down}"
-
-
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     """Format mean and spread, to three digits of the mean or down to the spread's first digit: `12.3 ± 0.2`."""
 
@@ -72,16 +64,6 @@ def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
 
     shown = text(mean, "+" if signed else "")
     return shown if spread is None else f"{shown} ± {text(spread)}"
-
-
-def mean_and_sd(values: Sequence[float]) -> str:
-    """Mean ± standard deviation as text; the mean alone where there is one value."""
-    return plus_minus(statistics.fmean(values), sd(values) if len(values) > 1 else None)
-
-
-def sd(values: Sequence[float]) -> float:
-    """Standard deviation of a few figures, 0 of one."""
-    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def signed(value: float) -> str:

@@ -1,6 +1,5 @@
 """Tables of a pipeline run, as rows of text for the page and as rows of CSV files."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,22 +73,12 @@ SEARCH_COLUMNS = (
     "on fresh draws",
     "best of as many random ones, on fresh draws",
     "change",
+    "requests to a language model",
 )
 SEARCHES_NOTE = (
     "Unweighted training loss in the group, after the search's own fine-tuning and before further training. The "
     "smallest of many losses is biased by the choice, so the best scheme and the best of as many random schemes are "
     "measured again on fresh draws. Change: from the random one. One search a group."
-)
-REQUEST_COLUMNS = (
-    "group",
-    "requests",
-    "seconds a round",
-    "tokens of the prompt",
-    "tokens of the answer",
-    "USD a round",
-)
-REQUESTS_NOTE = (
-    "Means a round, refused answers included. Tokens as the endpoint counts them; USD by the settings' prices."
 )
 
 
@@ -99,10 +88,8 @@ def tables(results: RunResults) -> list[Table]:
     found += [slots_table(results)] if results.slots is not None else []
     found += [groups_table(results)] if results.groups is not None else []
     found += [experts_table(results)] if JOINT in results.errors else []
-    searches = {group: one for group, one in results.prunings.items() if one.candidates is not None}
-    rows = [search_row(group, one) for group, one in searches.items()]
+    rows = [search_row(group, one) for group, one in results.prunings.items() if one.candidates is not None]
     found.append(Table("Searches for what to prune", SEARCH_COLUMNS, rows, SEARCHES_NOTE))
-    found.append(requests_table(results))
     return [table for table in found if table.rows]
 
 
@@ -261,20 +248,5 @@ def search_row(group: int, found: Pruning) -> tuple[str, ...]:
     """Row of a search as text."""
     fresh, control = found.fresh_loss, found.control_fresh_loss
     random = ("–", "–") if control is None else (f"{control:.3g}", percent(fresh / control - 1, sign=True))
-    return str(group), str(found.candidates), f"{found.loss:.3g}", f"{fresh:.3g}", *random
-
-
-def requests_table(results: RunResults) -> Table:
-    """Table with one row a group whose search asked a language model."""
-    rows: list[Sequence[str]] = []
-    for group, one in results.prunings.items():
-        if (asked := one.language_model) is not None:
-            means = (
-                asked.seconds_a_round,
-                asked.prompt_tokens_a_round,
-                asked.completion_tokens_a_round,
-                asked.usd_a_round,
-            )
-            texts = ("–" if mean is None else plus_minus(mean, None) for mean in means)
-            rows.append((str(group), str(asked.requests), *texts))
-    return Table("Requests to the language model", REQUEST_COLUMNS, rows, REQUESTS_NOTE)
+    asked = "–" if found.language_model is None else str(found.language_model.requests)
+    return str(group), str(found.candidates), f"{found.loss:.3g}", f"{fresh:.3g}", *random, asked
