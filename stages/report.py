@@ -7,7 +7,7 @@ from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.formatting import duration, today
-from unequal.report.front import held_out_losses, overview, taken, variants_table
+from unequal.report.front import held_out_losses, models_table, overview, taken
 from unequal.report.page import Report, publish
 from unequal.report.pictures import drawings
 from unequal.report.results import RunResults, read_results
@@ -64,7 +64,7 @@ def main(run: Run, settings: Settings) -> None:
         commands=commands("base" if smoke else take.model, place),
         facts=facts(results, run.runtime.price_an_hour),
         overview=overview(results, take.model),
-        tables=[variants_table(results), *tables(results)],
+        tables=[models_table(results), *tables(results)],
         conditions=results.conditions(),
         drawings=drawings(results),
         rows={"fid": fid_rows(results)},

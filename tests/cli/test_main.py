@@ -57,7 +57,7 @@ def empty(project: Path) -> Path:
     [
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro train_base` trains"),
-        ("export best taken", "results/scores.json: missing; `best` needs the scores of a whole run. Or name a model;"),
+        ("export best taken", "results/take.json: missing; `best` needs the scores of a whole run. Or name a model;"),
         ("average folder taken --width 0.1", "folder/model.json: "),
         ("schema none", "'none': no kind of params file; allowed: pipeline, compare"),
         ("suggest none.json", "none.json: no such file; `unequal profile MODEL --train IMAGES"),

@@ -30,7 +30,7 @@ def trained(project: Path, tiny_net: Callable[..., Any], make_record: Callable[.
     (project / "params.yaml").write_text(yaml.safe_dump(params))
     net = tiny_net()
     save_model(project / "artifacts/models/longer", net, make_record(net))
-    write_json(project / "results/scores.json", {"fid": {"base": 3.0, "longer": 1.0}, "take": "longer"})
+    write_json(project / "results/take.json", {"model": "longer", "fid": 1.0})
     return project
 
 
@@ -84,5 +84,5 @@ def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
 def test_what_cannot_be_sampled_is_refused(trained: Path, arguments: str, line: str):
     assert line in refused("sample", *arguments.split())
     assert not (trained / "samples").exists()
-    (trained / "results/scores.json").write_text("{}")
-    assert refused("sample") == "results/scores.json: names no model to take; make it again\n"
+    (trained / "results/take.json").write_text("{}")
+    assert refused("sample") == "results/take.json: names no model to take; make it again\n"

@@ -195,7 +195,7 @@ def test_an_export_says_how_it_is_loaded_and_has_a_card(project: Path, removals:
     write_json(project / "results/fid/mine.json", scores)
     name = load_record(project / "artifacts/models/mine").name
     write_json(project / f"results/metrics/train_{name}.json", {"precision": "bf16", "compiled": False})
-    write_json(project / "results/scores.json", {"fid": {"mine": 1.0, "base": 2.0}, "take": "mine"})
+    write_json(project / "results/take.json", {"model": "mine", "fid": 1.0})
     written, _, code = done("export", "best", "taken").partition("To load it:\n\n")
     assert "README.md" in written
     card = (project / "taken/README.md").read_text()

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 T = 40
 SLOTS = [[0, 4], [5, 14], [15, 39]]
-#: FID and sampling FLOPs of every variant, and of one that is none.
+#: FID and sampling FLOPs of every model, and of one that is none.
 SCORES = (
     ("base", 10, 100),
     ("longer", 8, 100),
@@ -191,7 +191,7 @@ def rows(path: str) -> list[dict[str, str]]:
 
 
 def test_the_report_says_what_was_put_in(reported: Logged) -> None:
-    found = {row["variant"]: row for row in rows("results/fid.csv")}
+    found = {row["model"]: row for row in rows("results/fid.csv")}
     assert list(found) == PARAMS["scored_models"]
     # The base's four lines took 10 s each, as those of each group's expert did.
     assert [float(found[name]["training_seconds"]) for name in ("base", "longer", "experts_pruned")] == [40, 80, 120]
@@ -215,7 +215,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
     assert uneven_tables(page) == []
     for heading in (
-        "Variants",
+        "Models",
         "Scores",
         "Costs",
         "Losses",

@@ -62,7 +62,7 @@ CAPTIONS = {
         "the limit of its group, and the FLOPs of the group's pruned model.",
     ),
     "samples": (
-        "Samples of all variants",
-        "Every column starts from one noise, every row is one variant.",
+        "Samples of all models",
+        "Every column starts from one noise, every row is one model.",
     ),
 }

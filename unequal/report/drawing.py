@@ -83,7 +83,7 @@ def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) 
 
 
 def colour(name: str) -> str:
-    """A variant's colour, the same in every picture; of an unknown name a hue by its letters."""
+    """A model's colour, the same in every picture; of an unknown name a hue by its letters."""
     if name.startswith("slot_"):
         return to_hex(matplotlib.colormaps["YlOrBr"](0.4 + 0.045 * min(int(name.removeprefix("slot_")), 12)))
     model, _, group = name.partition("_group_")

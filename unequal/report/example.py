@@ -3,7 +3,7 @@
 Every file in docs/example is taken anew from its place in results; to show another one, copy it there once. Documents
 name a file between two markers, relative to the project's root, and what stands between them is replaced:
 
-    <!-- table: docs/example/tables/variants.md -->
+    <!-- table: docs/example/tables/models.md -->
     <!-- /table -->
 """
 

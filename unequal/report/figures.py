@@ -42,7 +42,7 @@ class SeedScore(Figures):
 
 
 class Score(Figures):
-    """results/fid/<variant>.json. FLOPs are multiply–accumulates; `…_sd` is over sampling seeds."""
+    """results/fid/<model>.json. FLOPs are multiply–accumulates; `…_sd` is over sampling seeds."""
 
     fid_mean: float
     fid_sd: float | None
@@ -83,7 +83,7 @@ class Score(Figures):
 
 
 class ScaleEnd(Figures):
-    """Score of images that no variant samples: an end of the scale."""
+    """Score of images that no model samples: an end of the scale."""
 
     fid: float
     kid: float

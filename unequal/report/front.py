@@ -104,7 +104,7 @@ def fid_costs(figure: Figure, results: RunResults) -> None:
 
 
 def cost_panel(axes: Axes, results: RunResults, costs: Sequence[float], text: str) -> None:
-    """Draw all variants with their spread over sampling seeds, the Pareto front, and the FID of real images."""
+    """Draw all models with their spread over sampling seeds, the Pareto front, and the FID of real images."""
     fids = [results.scores[name].fid_mean for name in results.ranked]
     front = pareto_front(costs, fids)
     best = [costs[i] for i in front], [fids[i] for i in front]
@@ -137,8 +137,8 @@ def held_out_losses(results: RunResults, model: str) -> dict[str, float]:
     return {name: one.of(results.errors[model]["holdout"])[0] for name, one in endpoints(results.schedule).items()}
 
 
-def variants_table(results: RunResults) -> Table:
-    """Table of variants without slot models, the lowest FID first: changes from one control, and costs."""
+def models_table(results: RunResults) -> Table:
+    """Table of models without slot models, the lowest FID first: changes from one control, and costs."""
     control, differences = results.control, results.differences()
     before = held_out_losses(results, control)
 
@@ -156,11 +156,11 @@ def variants_table(results: RunResults) -> Table:
             duration(results.seconds(name)),
         )
 
-    columns = ["variant", results.fid_name, f"FID against {label(control)}", *HELD_OUT.values()]
+    columns = ["model", results.fid_name, f"FID against {label(control)}", *HELD_OUT.values()]
     columns += ["images seen", "training FLOPs", f"{results.processor} time"]
     ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(results.references)]
     note = (
         "±: standard deviation over sampling seeds. In brackets: 95 % interval over them, which covers no other "
-        f"training. Losses: held-out, change against {label(control)}. Costs: of all trainings that lead to a variant."
+        f"training. Losses: held-out, change against {label(control)}. Costs: of all trainings that lead to a model."
     )
-    return Table("Variants", columns, [row(name) for name in results.ranked], note, ends)
+    return Table("Models", columns, [row(name) for name in results.ranked], note, ends)

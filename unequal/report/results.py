@@ -19,7 +19,6 @@ from unequal.evaluation.profiles import read_errors, read_floor
 from unequal.report.figures import (
     Pruning,
     References,
-    SamplingFigures,
     Score,
     Trained,
     TrainingCurve,
@@ -71,7 +70,7 @@ class RunResults:
     """Results of a pipeline run.
 
     Attributes:
-        scores: variant → scores and costs.
+        scores: model → scores and costs.
         errors: profiled model → split → errors of all draws.
         floor: optimal-denoiser losses on the training draws, [T, n], or [T, 0].
         schedule: noise schedule of all models.
@@ -80,11 +79,11 @@ class RunResults:
         prunings: group → figures of its pruned model.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         trained: profiled training → its images; a set of experts has one a group.
-        trainings: training of a scored variant → its curve.
+        trainings: training of a scored model → its curve.
         references: the ends of the scale of FID.
         progress: number of images that the base has seen → samples from the same noise, uint8 [n, C, H, W].
         wins: wins of the heads of `mixed`; None: there is none.
-        samples: variant → images from the same noise, uint8 [n, C, H, W].
+        samples: model → images from the same noise, uint8 [n, C, H, W].
         data: the images.
     """
 
@@ -115,7 +114,7 @@ class RunResults:
 
     @property
     def ranked(self) -> list[str]:
-        """Variants that compete, the lowest FID first; models of single slots do not compete."""
+        """Models that compete, the lowest FID first; models of single slots do not compete."""
         names = [name for name in self.scores if not name.startswith(SLOT)]
         return sorted(names, key=lambda name: self.scores[name].fid_mean)
 
@@ -128,10 +127,10 @@ class RunResults:
         return self.errors[model][split].epsilon
 
     def differences(self) -> dict[str, Difference]:
-        """Variant → difference of its FID from the control's, the lowest first; a FID of 0 has none.
+        """Model → difference of its FID from the control's, the lowest first; a FID of 0 has none.
 
-        All variants start from the same noise at a seed, so seeds are blocks. The scatter is estimated from all
-        variants together, since the few seeds of one pair hardly show it.
+        All models start from the same noise at a seed, so seeds are blocks. The scatter is estimated from all
+        models together, since the few seeds of one pair hardly show it.
         """
         control = self.control
         names = [name for name in self.ranked if min(self.scores[name].fids) > 0]
@@ -150,11 +149,11 @@ class RunResults:
                 changes.append(SlotChange(number, i, *relative_change(before[slot.slice], after[slot.slice])))
         return changes
 
-    def seconds(self, variant: str) -> float:
-        """Seconds of processors, or of GPUs, of all trainings that lead to a variant."""
-        parts = parts_of(variant, self.group_numbers)
+    def seconds(self, model: str) -> float:
+        """Seconds of processors, or of GPUs, of all trainings that lead to a model."""
+        parts = parts_of(model, self.group_numbers)
         own = sum(float(self.trainings[part].images[-1]) for part in parts if len(self.trainings[part].images))
-        continued = variant != "base" and self.scores[variant].images_seen > own
+        continued = model != "base" and self.scores[model].images_seen > own
         return float(sum(self.trainings[part].seconds.sum() for part in [*parts, *(["base"] if continued else [])]))
 
     @property
@@ -183,7 +182,7 @@ class RunResults:
             "features": f"{base.features} of {base.extractor}"
             + ("" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % of {tested}held-out images")
             + (" (fewer samples than features: singular covariance)" if base.singular_covariance else ""),
-            "samples": f"{base.samples_per_seed} a sampling seed, from the same noise for every variant",
+            "samples": f"{base.samples_per_seed} a sampling seed, from the same noise for every model",
             "sampling seeds": f"{seeds}{'; ± is the standard deviation over them' if ',' in seeds else ''}",
             "sampling": sampling_condition(base.sampling.model_dump()),
             "computed on": f"{base.device}, in fp32: {base.fp32}",
@@ -196,8 +195,8 @@ class RunResults:
 
 def read_results(
     find: Callable[[str], Path],
-    models: Sequence[str],
-    variants: Sequence[str],
+    profiled: Sequence[str],
+    scored: Sequence[str],
     recipes: Sequence[str],
     groups: Sequence[int],
 ) -> RunResults:
@@ -205,16 +204,18 @@ def read_results(
 
     Args:
         find: path within the project → its location.
-        models, variants: names of profiled and of scored models.
+        profiled, scored: names of models.
         recipes: that train the base further.
         groups: numbers of all groups of timesteps.
     """
-    names = {*variants, *models}
+    names = {*scored, *profiled}
     further = [recipe for recipe in recipes if recipe in names]
     experts = [name for name in names if name.startswith(EXPERTS)]
     profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
     metrics = find("results/metrics")
-    trained = {part: Trained.read(metrics / f"train_{part}.json") for name in models for part in parts_of(name, groups)}
+    trained = {
+        part: Trained.read(metrics / f"train_{part}.json") for name in profiled for part in parts_of(name, groups)
+    }
     if (spec := trained["base"].spec) is None:
         raise UserError(f"{metrics / 'train_base.json'}: lacks its spec; make it again")
     schedule = spec.noise_schedule()
@@ -224,8 +225,10 @@ def read_results(
         slots = read_slots(find("artifacts/slots.json"), schedule.timesteps).slots
     samplers = {name: read_sampler(find("artifacts/samplers") / f"{name}.json", schedule) for name in further}
     return RunResults(
-        scores=read_scores(scores, variants),
-        errors={model: {split: read_errors(profiles / f"{model}.npz", split) for split in SPLITS} for model in models},
+        scores=read_scores(scores, scored),
+        errors={
+            model: {split: read_errors(profiles / f"{model}.npz", split) for split in SPLITS} for model in profiled
+        },
         floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
         slots=slots,
@@ -238,39 +241,39 @@ def read_results(
         trained=trained,
         trainings={
             part: read_curve(find("results/training") / f"{part}.csv")
-            for part in dict.fromkeys(part for variant in variants for part in parts_of(variant, groups))
+            for part in dict.fromkeys(part for model in scored for part in parts_of(model, groups))
         },
         references=References.read(scores / "reference.json"),
         progress=read_progress(find("artifacts/progress") / "base"),
         wins=read_wins(find("artifacts/statistics/mixed.npz")) if MIXED in names else None,
-        samples={variant: read_images(samples / f"{variant}.npy") for variant in variants},
+        samples={model: read_images(samples / f"{model}.npy") for model in scored},
         data=PreparedData.open(find("artifacts/data")),
     )
 
 
-def difference_of(logs: np.ndarray, variant: int, control: int) -> Difference:
-    """Difference of the ln FID of two of the variants [A, B]; its interval is unknown where B is a single seed."""
+def difference_of(logs: np.ndarray, model: int, control: int) -> Difference:
+    """Difference of the ln FID of two of the models [A, B]; its interval is unknown where B is a single seed."""
     if logs.shape[1] == 1:
-        return Difference(math.expm1(logs[variant, 0] - logs[control, 0]), None, None)
-    middle, error = contrast(logs, variant, control)
+        return Difference(math.expm1(logs[model, 0] - logs[control, 0]), None, None)
+    middle, error = contrast(logs, model, control)
     reach = float(student_t.ppf(0.975, degrees_of_freedom(logs))) * error
     change, low, high = (math.expm1(middle + side * reach) for side in (0, -1, 1))
     return Difference(change, low, high)
 
 
-def parts_of(variant: str, groups: Sequence[int]) -> list[str]:
-    """Names of a variant's own trainings: one a group for experts."""
-    return [f"{variant}_group_{group}" for group in groups] if variant.startswith(EXPERTS) else [variant]
+def parts_of(model: str, groups: Sequence[int]) -> list[str]:
+    """Names of a model's own trainings: one a group for experts."""
+    return [f"{model}_group_{group}" for group in groups] if model.startswith(EXPERTS) else [model]
 
 
-def read_scores(folder: Path, variants: Sequence[str]) -> dict[str, Score]:
-    """Read the variants' scores. Raises UserError where one was scored at other sampling seeds than the base."""
-    scores = {variant: Score.read(folder / f"{variant}.json") for variant in variants}
+def read_scores(folder: Path, models: Sequence[str]) -> dict[str, Score]:
+    """Read the models' scores. Raises UserError where one was scored at other sampling seeds than the base."""
+    scores = {model: Score.read(folder / f"{model}.json") for model in models}
     seeds = scores["base"].sampling_seeds
-    for variant, score in scores.items():
+    for model, score in scores.items():
         if score.sampling_seeds != seeds or len(score.scores) != len(seeds):
             raise UserError(
-                f"{folder / variant}.json: {len(score.scores)} scores at sampling seeds {list(score.sampling_seeds)}; "
+                f"{folder / model}.json: {len(score.scores)} scores at sampling seeds {list(score.sampling_seeds)}; "
                 f"the base has {len(seeds)} at {list(seeds)}; make it again"
             )
     return scores
@@ -299,8 +302,8 @@ def read_images(path: Path) -> np.ndarray:
 
 def sampling_condition(sampling: Mapping[str, Any]) -> str:
     """Describe the settings of sampling in a line."""
-    listed = not isinstance(sampling["steps"], int)
-    steps = f"{len(sampling['steps'])} listed steps" if listed else f"{sampling['steps']} steps, {sampling['spacing']} spacing"
+    count = sampling["steps"]
+    steps = f"{count} steps, {sampling['spacing']} spacing" if isinstance(count, int) else f"{len(count)} listed steps"
     clipped = "clipped" if sampling["clip"] else "not clipped"
     return f"{SOLVERS[sampling.get('solver', 'ddim')]}, {steps}, η = {sampling['eta']:g}, predicted images {clipped}"
 

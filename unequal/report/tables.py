@@ -16,14 +16,14 @@ from unequal.timesteps.partition import TimestepSet
 INTERFERENCE = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 #: Scores in the columns after the name.
 SCORES = ("fid", "fid_half", "kid", "precision", "recall")
-SCORE_COLUMNS = ("variant", "FID", "FID of half the samples", "KID", "precision", "recall")
+SCORE_COLUMNS = ("model", "FID", "FID of half the samples", "KID", "precision", "recall")
 SCORES_NOTE = (
     "FID and KID compare only figures of the same features, named under Conditions. FID of fewer samples is larger; "
     "the column of half the samples shows by how much. Precision is the share of samples "
     "within the real images' neighbourhoods, recall that of real images within the samples'."
 )
 COST_COLUMNS = (
-    "variant",
+    "model",
     "images seen",
     "training FLOPs",
     "sampling FLOPs an image",
@@ -83,7 +83,7 @@ SEARCHES_NOTE = (
 
 
 def tables(results: RunResults) -> list[Table]:
-    """All tables of the page behind that of the variants; those of absent methods are left out."""
+    """All tables of the page behind that of the models; those of absent methods are left out."""
     found = [scores_table(results), costs_table(results), losses_table(results)]
     found += [slots_table(results)] if results.slots is not None else []
     found += [groups_table(results)] if results.groups is not None else []
@@ -97,7 +97,7 @@ def fid_rows(results: RunResults) -> list[dict[str, Any]]:
     """Rows of results/fid.csv; unknown values are empty."""
     return [
         {
-            "variant": name,
+            "model": name,
             **{score: getattr(one, f"{score}_mean") for score in SCORES},
             **{f"{score}_sd": one.spread(score) for score in SCORES},
             "images_seen": one.images_seen,
@@ -120,7 +120,7 @@ def interference_rows(results: RunResults) -> list[dict[str, Any]]:
 
 
 def scores_table(results: RunResults) -> Table:
-    """Table of all variants, and of the two ends of the scale."""
+    """Table of all models, and of the two ends of the scale."""
     rows = []
     for name in results.ranked:
         one = results.scores[name]
@@ -139,7 +139,7 @@ def reference_rows(references: References) -> list[tuple[str, ...]]:
 
 
 def costs_table(results: RunResults) -> Table:
-    """Table of what each variant costs in training, in sampling and on disk."""
+    """Table of what each model costs in training, in sampling and on disk."""
     rows = []
     for name in results.ranked:
         one = results.scores[name]
