@@ -1,5 +1,6 @@
 """Runs in MLflow, imported where used: a parent a configuration, a child a stage, and a run a scored model."""
 
+import json
 import logging
 import os
 import sqlite3
@@ -30,8 +31,17 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 120
 #: MLflow's limits: params and metrics a request, characters of a parameter.
 PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS = 100, 1000, 6000
+#: Name of the view of the scored models, with what people compare, by which MLflow's pages find it.
+MODELS_VIEW = "models"
+VIEW = {
+    "searchFilter": f"tags.stage = '{MODEL}'",
+    "selectedColumns": [f"metrics.`{name}`" for name in ("fid", "loss", "training_flops", "compute_minutes")],
+}
 #: Has MLflow's pages open the experiment as model training, not as work with language models.
-MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    f"mlflow.sharedViewState.{MODELS_VIEW}": json.dumps(VIEW),
+}
 #: Folder of the files of runs in a database, and the database itself, in the project.
 FILES, DATABASE = "mlartifacts", "mlflow.db"
 #: Tags: the stage of a run, and the configuration, by which executions of the same settings find their parent.
@@ -185,7 +195,7 @@ class MlflowLogger(Logger):
         if experiment := self.client.get_experiment_by_name(self.tracking.experiment):
             return str(experiment.experiment_id)
         name, files = self.tracking.experiment, self.files
-        return str(self.client.create_experiment(name, artifact_location=files, tags=MODEL_TRAINING))
+        return str(self.client.create_experiment(name, artifact_location=files, tags=EXPERIMENT_TAGS))
 
     def _find_parent(self, configuration: str) -> str:
         """Find or create the run of the configuration, named by what differs from the commit's settings."""
