@@ -21,12 +21,8 @@ class Data(Strict):
     path: Outside | None = Field(description="folder or file; for cifar10 where it lies or is downloaded to")
     image_size: int = Field(ge=4, le=4096, description="height and width in pixels")
     channels: Literal[1, 3] = Field(description="1 grey, 3 RGB")
-    fit: Literal["exact", "crop", "resize"] = Field(
-        description="images of another size: refused, resized and centre-cropped, or squeezed"
-    )
-    convert: bool = Field(
-        default=True, description="images of other modes are made 8-bit grey or RGB, and counted; false refuses them"
-    )
+    fit: Literal["exact", "crop", "resize"] = Field(description="images of another size: refused, cropped, squeezed")
+    convert: bool = Field(True, description="images of other modes are made 8-bit grey or RGB; false refuses them")
     background: tuple[ColourValue, ColourValue, ColourValue] = Field(
         default=(255, 255, 255), description="red, green and blue behind transparent pixels"
     )
@@ -36,23 +32,17 @@ class Data(Strict):
 class Encoding(Strict):
     """How any autoencoder is used."""
 
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        description="of encoding; auto: bf16 on a GPU that has it, else fp32; decoding takes sampling.precision"
-    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(description="of encoding; auto: bf16 on a GPU that has it")
 
 
 class PretrainedAutoencoder(Encoding):
     """A trained one of diffusers."""
 
     kind: Literal["pretrained"]
-    source: Outside = Field(
-        description="folder of an AutoencoderKL or VQModel or of a pipeline that holds one, or owner/name@commit"
-    )
+    source: Outside = Field(description="folder of an AutoencoderKL, a VQModel or their pipeline, or owner/name@commit")
     latent_channels: Width = Field(description="of its latents")
     factor: Width = Field(description="pixels of an image for one of its latent, a side")
-    scaling_factor: PositiveFloat | None = Field(
-        default=None, description="what latents are multiplied with; null: what its config says"
-    )
+    scaling_factor: PositiveFloat | None = Field(None, description="of latents; null: what its config says")
     batch_size: BatchSize = Field(description="images that are encoded or decoded at once")
 
 

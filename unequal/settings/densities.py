@@ -51,11 +51,7 @@ class Sampler(Strict):
     density: str
     draw: SpreadOrMirrored | AnyDraw = "independent"
     unbiased: bool = Field(default=False, description="weight losses by (1/T)/p_t: the uniform sampler's gradient")
-    normalised: bool = Field(
-        default=False,
-        description="scale losses so that the base's average to their plain mean, whatever density and loss weight: "
-        "E_p[w·L] = E[L]",
-    )
+    normalised: bool = Field(False, description="scale losses so that the base's have E_p[w·L] = E[L]")
     #: Keys that count images, and shrink with a training.
     in_images: ClassVar[tuple[str, ...]] = ()
 
@@ -132,9 +128,7 @@ class Formula(FixedDensity):
     """A density by a formula of `unequal.timesteps.densities`, shifted if asked for."""
 
     shift: Shift = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
-    ends: Ends = Field(
-        default="open", description="the outermost timesteps get what lies beyond them (open), or it is cut (closed)"
-    )
+    ends: Ends = Field("open", description="the outermost timesteps get what lies beyond (open), or it is cut (closed)")
 
 
 class PlainFormula(Formula):
@@ -195,9 +189,7 @@ class OverSlots(Sampler):
 
     density: Literal["slots"]
     draw: AnyDraw = "independent"
-    ranges: SlotRanges | None = Field(
-        default=None, description="[first, last] of each slot, from the data end to the noise end; null: the base's"
-    )
+    ranges: SlotRanges | None = Field(None, description="[first, last] of each, from the data end on; null: the base's")
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -211,8 +203,4 @@ class Slot(Sampler):
     draw: Spread = "independent"
     unbiased: Literal[False] = False
     normalised: Literal[False] = False
-    intervals: PositiveInt | None = Field(
-        default=None,
-        description="intervals of equal log-SNR, drawn from equally often: of all timesteps, what so many experts by "
-        "SNR see together; null: every timestep is drawn equally often",
-    )
+    intervals: PositiveInt | None = Field(None, description="of equal log-SNR, equally often drawn; null: none")

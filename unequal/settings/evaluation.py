@@ -55,9 +55,7 @@ class Slots(Strict):
     """Number of slots, the loss that they divide, and those that are fine-tuned."""
 
     count: PositiveInt
-    loss: Literal["total", "excess"] = Field(
-        description="of the profile, or of its excess over the optimal-denoiser loss"
-    )
+    loss: Literal["total", "excess"] = Field(description="of the profile, or its excess over the optimal-denoiser loss")
     finetune: tuple[PositiveInt, ...] = Field(default=(), description="slots counted from 1, as the paper does")
 
     @model_validator(mode="after")
@@ -108,29 +106,21 @@ class Guidance(Strict):
     """Classifier-free guidance: answers lead away from those without a label, to ∅ + w·(y − ∅)."""
 
     scale: PositiveFloat = Field(description="w; 1: no guidance, at twice the cost")
-    channels: PositiveInt | None = Field(
-        default=3, description="first channels of a prediction that are guided, in DiT and SiT 3; null: all"
-    )
+    channels: PositiveInt | None = Field(3, description="first channels of a prediction that are guided; null: all")
 
 
 class Sampling(Strict):
     """From the same noise for every variant."""
 
-    steps: PositiveInt | tuple[NonNegativeInt, ...] = Field(
-        description="number of steps, or the timesteps themselves in falling order"
-    )
-    spacing: Spacing | None = Field(
-        default=None, description="how a number of steps is spread over T; null: the timesteps are listed"
-    )
+    steps: PositiveInt | tuple[NonNegativeInt, ...] = Field(description="their number, or falling timesteps")
+    spacing: Spacing | None = Field(None, description="of a number of steps over T; null: the timesteps are listed")
     solver: Literal["ddim", "heun", "dpm_solver_2m"] = Field(
         default="ddim",
         exclude_if=lambda solver: solver == "ddim",  # what was recorded before there were others stays as it is
         description="heun asks for two predictions a step, DPM-Solver++ (2M) goes by the one before",
     )
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
-    variance: Literal["posterior", "learned"] = Field(
-        default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
-    )
+    variance: Literal["posterior", "learned"] = Field("posterior", description="of the noise at eta 1: β̃, or learned")
     clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
     guidance: Guidance | None = Field(
         default=None,
@@ -171,13 +161,9 @@ class Evaluation(Strict):
 
     samples: int = Field(ge=2, le=10**7, description="images a seed")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")
-    against: Literal["train", "holdout"] = Field(
-        default="train", description="real images that samples are compared with: those of the training, or held-out"
-    )
+    against: Literal["train", "holdout"] = Field("train", description="real images that samples are compared with")
     kid_subset: int = Field(ge=2, description="images a subset of KID; at most `samples`")
-    neighbourhood: int = Field(
-        default=3, ge=1, description="of precision and recall: a ball around an image reaches to its n-th neighbour"
-    )
+    neighbourhood: int = Field(3, ge=1, description="of precision and recall: balls reach to the n-th neighbour")
     allow_singular: bool = Field(description="score fewer samples than features all the same, and say so")
 
     @property

@@ -111,22 +111,11 @@ class Plan(Strict):
     groups: Annotated[OneGroup | InterleavedGroups | TwoGroups | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
-    from_images: PositiveInt | None = Field(
-        default=None, description="of the base, its snapshot after so many images; null: its end"
-    )
-    recipe: RangeRecipe = Field(
-        description="by which each group's model is trained, on its timesteps alone; its images are those of all "
-        "groups together"
-    )
+    from_images: PositiveInt | None = Field(None, description="the base's snapshot after so many images; null: its end")
+    recipe: RangeRecipe = Field(description="of each group's model, on its timesteps; images of all groups together")
     allocation: Allocation = Field(default=Equal(kind="equal"), description="of the recipe's images to the groups")
-    base_share: float = Field(
-        default=0.0,
-        ge=0,
-        description="from scratch: so much of the base's training FLOPs is spent too, given out equally",
-    )
-    holdout_images: DrawCount | None = Field(
-        default=None, description="held-out images on which a group's model is compared with the base; null: it is not"
-    )
+    base_share: float = Field(0.0, ge=0, description="from scratch: share of the base's training FLOPs spent too")
+    holdout_images: DrawCount | None = Field(None, description="that compare a group's model with the base; null: none")
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:

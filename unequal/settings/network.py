@@ -19,13 +19,8 @@ class Network(Strict):
     pretrained: Outside | None = Field(
         description="a trained network, taken as base instead of training one; null trains"
     )
-    condition: AnyCondition = Field(
-        default=Unconditional(), description="condition of the network: none, labels, or the image at low resolution"
-    )
-    variance: Variance = Field(
-        default="fixed",
-        description="learned: further output channels learn that of a sampling step (IDDPM), of models with one head",
-    )
+    condition: AnyCondition = Field(Unconditional(), description="none, labels, or the image at low resolution")
+    variance: Variance = Field("fixed", description="of a sampling step; learned: in further output channels (IDDPM)")
 
     def check_size(self, image_size: int) -> None:
         """Raise ValueError where the network cannot take images of that size."""
@@ -60,16 +55,10 @@ class UNet2D(Network):
         description="a diffusers folder, owner/name@commit on the Hub, or a .pt file of OpenAI's, taken as base "
         "instead of training one; null trains"
     )
-    openai: OpenAIFlags | None = Field(
-        default=None, description="flags of a pretrained .pt file of improved-diffusion or guided-diffusion"
-    )
-    block_out_channels: tuple[Width, ...] = Field(
-        min_length=1, max_length=12, description="channels of each resolution"
-    )
+    openai: OpenAIFlags | None = Field(None, description="of a .pt file of improved-diffusion or guided-diffusion")
+    block_out_channels: tuple[Width, ...] = Field(min_length=1, max_length=12, description="of each resolution")
     layers_per_block: Depth
-    attention_resolutions: tuple[PositiveInt, ...] = Field(
-        description="feature-map sizes in pixels that get attention, besides the middle block"
-    )
+    attention_resolutions: tuple[PositiveInt, ...] = Field(description="feature-map sizes in pixels that get attention")
     middle_attention: bool
     attention_head_dim: Width
     norm_num_groups: Width
@@ -123,9 +112,7 @@ class DiT(Network):
         description="a folder or owner/name@commit with diffusers' DiTTransformer2DModel, or a .pt file of DiT or SiT, "
         "taken as base instead of training one; null trains"
     )
-    trained_by: Literal["dit", "sit"] | None = Field(
-        default=None, description="whose code a pretrained .pt file is from, which decides how it takes the time"
-    )
+    trained_by: Literal["dit", "sit"] | None = Field(None, description="whose code a .pt file is from")
     depth: Depth = Field(description="blocks, each of attention and an MLP of four times the width")
     width: Width = Field(description="channels of a patch on its way; a multiple of heads, and of 4")
     heads: Width = Field(description="attention heads of a block")

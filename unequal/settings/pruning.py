@@ -76,14 +76,10 @@ class Llm(Strict):
         description="name of the environment variable that holds the key: UNEQUAL_…, one of those that $UNEQUAL_KEYS "
         "lists, or, for OpenAI, OPENAI_API_KEY; null: the endpoint takes none"
     )
-    answer_format: Literal["json_schema", "json_object", "text"] = Field(
-        default="json_schema", description="what the endpoint can be held to; answers are checked in any case"
-    )
+    answer_format: Literal["json_schema", "json_object", "text"] = Field("json_schema", description="that is asked for")
     timeout_s: PositiveFloat = Field(default=120.0, le=86_400, description="longest wait for an answer")
     attempts: int = Field(default=4, gt=0, le=20, description="requests a round, until an answer is sound")
-    usd_per_million_tokens: Prices | None = Field(
-        default=None, description="for the figures; null: cost is not counted"
-    )
+    usd_per_million_tokens: Prices | None = Field(None, description="for the figures; null: cost is not counted")
 
     @model_validator(mode="after")
     def secrets_stand_elsewhere(self) -> Self:
@@ -142,11 +138,7 @@ class Proxy(Strict):
     candidates: int = Field(gt=0, le=1000, description="schemes a round; the paper tries 3")
     images: DrawCount = Field(description="that measure a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
-    control: Literal["random"] | None = Field(
-        default=None,
-        description="as many random schemes as were tried, the best of which is compared with the chosen one on draws "
-        "that neither was chosen by; null: none",
-    )
+    control: Literal["random"] | None = Field(None, description="compare with as many random schemes; null: none")
     replay: Outside | None = Field(
         default=None,
         description="a recorded memory bank, whose schemes are tried in the proxy's place: a file, or a folder with "

@@ -1,6 +1,7 @@
 """`recipes`: what a training run chooses, one independent choice a key."""
 
 from itertools import pairwise
+from operator import not_
 from typing import Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -30,22 +31,14 @@ class Optimizer(Strict):
     """An optimizer, its learning-rate schedule, and the decay of its momentum."""
 
     name: str = Field(default="adamw", description="of `unequal.training.optimizer.OPTIMIZERS`")
-    keywords: dict[str, bool | int | float | str] = Field(
-        default={}, exclude_if=lambda keywords: not keywords, description="of that optimizer, as its entry names them"
-    )
+    keywords: dict[str, bool | int | float | str] = Field({}, exclude_if=not_, description="of that optimizer's entry")
     lr: PositiveFloat
-    betas: tuple[float, float] = Field(
-        description="of AdamW; the first is the momentum of SGD, followed by 0.999, AdamW's usual second, and of Muon"
-    )
+    betas: tuple[float, float] = Field(description="of AdamW; the first is the momentum of SGD (then 0.999) and Muon")
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
     decay: Literal["constant", "cosine", "linear"] = Field(description="how lr falls over the training")
-    decay_share: float = Field(
-        default=1.0, gt=0, le=1, description="share of the training, at its end, over which lr falls; before, it stands"
-    )
-    final_share: float | None = Field(
-        default=None, ge=0, le=1, description="of lr, at which cosine and linear end; null: a tenth"
-    )
+    decay_share: float = Field(1.0, gt=0, le=1, description="share of the training, at its end, over which lr falls")
+    final_share: float | None = Field(None, ge=0, le=1, description="of lr, where its decay ends; null: a tenth")
     lr_milestones: dict[PositiveInt, PositiveFloat] = Field(
         default={},
         exclude_if=lambda milestones: not milestones,  # what was recorded before there were any stays as it is
@@ -87,12 +80,8 @@ class Mixing(Strict):
         description="of an image the head with the smallest loss learns (best_native, paper 1's rule), or the one with "
         "the smallest error of x0 (best_common); or all learn, each loss over its own running mean"
     )
-    half_life_images: PositiveInt | None = Field(
-        default=None, description="of balanced: images after which a loss counts half in its head's running mean"
-    )
-    bins: DrawCount = Field(
-        default=BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged and wins counted"
-    )
+    half_life_images: PositiveInt | None = Field(None, description="of balanced: images after which a loss counts half")
+    bins: DrawCount = Field(BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged")
     select: Selection = Field(description="which head speaks at a timestep when sampling")
 
     @model_validator(mode="after")
@@ -108,9 +97,7 @@ class WarmStart(Strict):
     """Start of a training that continues a model: fresh from its average, or from its last state."""
 
     weights: Literal["averaged", "last"] = Field(default="averaged", description="of the model")
-    moments: Literal["fresh", "carried"] = Field(
-        default="fresh", description="of the optimizer: none at the start, as in any training, or the model's"
-    )
+    moments: Literal["fresh", "carried"] = Field("fresh", description="of the optimizer: none at first, or the model's")
 
     @property
     def needs_state(self) -> bool:
@@ -130,23 +117,11 @@ class Recipe(Strict):
     sampler: AnySampler
     loss_weight: AnyLossWeight
     optimizer: Optimizer
-    average: Average | None = Field(
-        default=None,
-        exclude_if=lambda average: average is None,
-        description="of the weights of all steps, which makes the model; null: `training.average`",
-    )
-    pruned_images: Budget | None = Field(
-        default=None,
-        exclude_if=lambda images: images is None,
-        description="budget of a pruned expert, which has what it lost to learn again; null: that of `images`",
-    )
+    average: Average | None = Field(None, exclude_if=not_, description="of the weights; null: `training.average`")
+    pruned_images: Budget | None = Field(None, exclude_if=not_, description="budget of a pruned expert; null: `images`")
     warm_start: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
-    keep_state: bool = Field(
-        default=False, description="save last weights and moments with each model, for recipes that continue them"
-    )
-    snapshots: tuple[PositiveInt, ...] = Field(
-        default=(), description="images seen at which the averaged weights are saved as models"
-    )
+    keep_state: bool = Field(False, description="save last weights and moments with each model, to continue them")
+    snapshots: tuple[PositiveInt, ...] = Field((), description="images seen at which averaged weights are saved")
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:

@@ -73,12 +73,7 @@ class LossSecondMoment(Sampler):
     draw: Spread = "independent"
     unbiased: bool = True
     normalised: Literal[False] = False
-    history: int = Field(
-        default=10,
-        gt=0,
-        le=1000,
-        description="losses stored of each timestep; uniform until all are there: some 23 images a timestep for 10",
-    )
+    history: int = Field(10, gt=0, le=1000, description="losses stored of each timestep; uniform until all are there")
     uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
     warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
 
@@ -133,20 +128,10 @@ class InfoNoise(Sampler):
     unbiased: Literal[False] = False
     normalised: Literal[False] = False
     warmup_images: Budget = Field(description="images trained on with uniform timesteps at first")
-    bins: DrawCount = Field(
-        default=BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged"
-    )
-    half_life_images: Budget = Field(
-        default=2000, description="further images at timesteps of its range, after which a loss counts half"
-    )
-    onset: PositiveFloat | None = Field(
-        default=None,
-        description="c, the σ/α below which less is drawn: 0.15 on CIFAR-10, 0.2 on discrete data; null: the largest "
-        "one where the x0-error over (σ/α)³ is 0.002 of its highest",
-    )
-    uniform_share: float = Field(
-        default=0.01, ge=0, lt=1, description="of uniform timesteps in the mix, which are weighted back"
-    )
+    bins: DrawCount = Field(BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged")
+    half_life_images: Budget = Field(2000, description="further images of its range, after which a loss counts half")
+    onset: PositiveFloat | None = Field(None, description="σ/α below which less is drawn; null: from the losses")
+    uniform_share: float = Field(0.01, ge=0, lt=1, description="of uniform timesteps in the mix, weighted back")
 
     def check(self, images: int, plain_epsilon: bool) -> None:
         if self.warmup_images >= images:

@@ -38,9 +38,7 @@ class FlowSchedule(ScheduleSettings):
     """Rectified flow, x_t = (1 − s)·x0 + s·ε with s = (t + ½)/T before it is shifted."""
 
     name: Literal["flow"]
-    shift: Shift = Field(
-        default=1.0, description="k: s becomes k·s/(1 + (k − 1)·s), and the SNR is divided by k²; 1: none"
-    )
+    shift: Shift = Field(1.0, description="k: s becomes k·s/(1 + (k − 1)·s), and the SNR is divided by k²; 1: none")
 
     def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
         for place, prediction in predictions.items():

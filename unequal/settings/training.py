@@ -19,25 +19,15 @@ class ExponentialAverage(Strict):
     """A fixed horizon, some 1/(1 − decay) steps, in a training of any length; its first steps are not averaged."""
 
     kind: Literal["exponential"]
-    decay: float = Field(
-        ge=0, lt=1, description="share of the average that a step keeps, after warm-up; 0: last weights"
-    )
+    decay: float = Field(ge=0, lt=1, description="share of the average that a step keeps, after warm-up; 0: none")
 
 
 class PowerAverage(Strict):
     """A fixed share of a training of any length: EDM2's power-function average (2312.02696)."""
 
     kind: Literal["power"]
-    width: float = Field(
-        gt=0, le=WIDEST, description="relative width: the standard deviation of its profile, as a share of the training"
-    )
-    keep: int | None = Field(
-        default=None,
-        gt=0,
-        le=1000,
-        description="points of the training at which averages of two widths are saved, from which "
-        "`unequal average` makes any other; null: none",
-    )
+    width: float = Field(gt=0, le=WIDEST, description="standard deviation of its profile, as a share of the training")
+    keep: int | None = Field(None, gt=0, le=1000, description="points for which `unequal average` works; null: none")
 
 
 Average = Annotated[ExponentialAverage | PowerAverage, Field(discriminator="kind")]
@@ -52,17 +42,10 @@ class Training(Strict):
     average: Average = Field(description="of the weights of all steps, which makes the model")
     horizontal_flips: bool
     precision: Literal["auto", "fp32", "bf16"] = Field(description="auto: bf16 on a GPU that has it, else fp32")
-    gradient_exchange: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="precision in which processes average their gradients; bf16: half of the traffic"
-    )
+    gradient_exchange: Literal["fp32", "bf16"] = Field("fp32", description="in which processes average gradients")
     log_every: Interval = Field(description="steps between two lines of the log")
     checkpoint_every: Interval = Field(description="steps between two resumable states")
-    pictures: int | None = Field(
-        default=None,
-        gt=0,
-        le=100,
-        description="grids of samples during a training, from the same noise, evenly spaced; null: none",
-    )
+    pictures: int | None = Field(None, gt=0, le=100, description="grids of samples during a training; null: none")
 
     @model_validator(mode="after")
     def batch_can_be_split(self) -> Self:
@@ -78,14 +61,10 @@ class Tracking(Strict):
     """Where runs are logged."""
 
     logger: str = Field(default="mlflow", description="mlflow, files, or module:Class of an own one")
-    uri: str | None = Field(
-        description="tracking server, without a password; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project"
-    )
+    uri: str | None = Field(description="without a password; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project")
     experiment: str = Field(min_length=1)
     artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
-    register_models: bool = Field(
-        default=False, description="register scored models in MLflow's registry, each as <experiment>-<variant>"
-    )
+    register_models: bool = Field(False, description="register scored models in MLflow, as <experiment>-<model>")
     timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")
 
     @model_validator(mode="after")
@@ -105,37 +84,15 @@ class Runtime(Strict):
     """Device, processes, threads, compiler and tracking."""
 
     device: Literal["auto", "cpu", "cuda"]
-    processes: int | None = Field(
-        default=None,
-        gt=0,
-        le=1024,
-        description="of a stage that trains, profiles or samples; null: one a visible GPU, else one",
-    )
-    stages_per_gpu: int = Field(
-        default=1, gt=0, le=64, description="side by side on one GPU under Snakemake, for networks that do not fill it"
-    )
-    threads: int = Field(
-        default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
-    )
-    compile: bool | Literal["auto"] = Field(
-        description="torch.compile networks; auto: for thousands of calls on a GPU that has bf16, with a C compiler"
-    )
-    cuda_graphs: bool = Field(
-        default=True, description="replay a compiled training's passes, on a GPU with one process and one pass a step"
-    )
+    processes: int | None = Field(None, gt=0, le=1024, description="of a stage; null: one a visible GPU, else one")
+    stages_per_gpu: int = Field(1, gt=0, le=64, description="side by side on one GPU, for networks that do not fill it")
+    threads: int = Field(1, gt=0, le=1024, description="of each process on a CPU; another number rounds sums otherwise")
+    compile: bool | Literal["auto"] = Field(description="torch.compile; auto: long runs on a GPU that has bf16")
+    cuda_graphs: bool = Field(True, description="replay a compiled training's passes, on a GPU with one process")
     channels_last: bool
-    cudnn_benchmark: bool = Field(
-        default=False, description="let cuDNN try its algorithms at each new size; runs then differ by rounding"
-    )
-    bucket_mb: int = Field(
-        default=25, gt=0, le=10_000, description="megabytes of gradients that processes average at a time"
-    )
+    cudnn_benchmark: bool = Field(False, description="let cuDNN try its algorithms; runs then differ by rounding")
+    bucket_mb: int = Field(25, gt=0, le=10_000, description="megabytes of gradients that processes average at a time")
     progress: bool = Field(description="bars on a terminal, elsewhere lines in logs")
-    checkpoint_seconds: PositiveFloat | None = Field(
-        default=None,
-        description="save a training's state after so many seconds too; null: by training.checkpoint_every alone",
-    )
-    price_an_hour: float | None = Field(
-        default=None, ge=0, description="of the machine, in any currency, for the report; null: no price"
-    )
+    checkpoint_seconds: PositiveFloat | None = Field(None, description="save a state after so many seconds, too")
+    price_an_hour: float | None = Field(None, ge=0, description="of the machine, for the report; null: no price")
     tracking: Tracking
