@@ -13,19 +13,13 @@ ColourValue = Annotated[int, Field(ge=0, le=255)]
 class Data(Strict):
     """Images and their split into a training and a held-out part."""
 
-    source: str = Field(
-        description="of `unequal.data.sources.SOURCES`: digits and patches of photographs (both in scikit-learn), "
-        "cifar10 (torchvision), "
-        "a folder of images, an .npy/.npz array"
-    )
+    source: str = Field(description="digits, patches, cifar10, folder, array, or another of `unequal.data.sources`")
     path: Outside | None = Field(description="folder or file; for cifar10 where it lies or is downloaded to")
     image_size: int = Field(ge=4, le=4096, description="height and width in pixels")
     channels: Literal[1, 3] = Field(description="1 grey, 3 RGB")
     fit: Literal["exact", "crop", "resize"] = Field(description="images of another size: refused, cropped, squeezed")
     convert: bool = Field(True, description="images of other modes are made 8-bit grey or RGB; false refuses them")
-    background: tuple[ColourValue, ColourValue, ColourValue] = Field(
-        default=(255, 255, 255), description="red, green and blue behind transparent pixels"
-    )
+    background: tuple[ColourValue, ColourValue, ColourValue] = Field((255, 255, 255), description="if transparent")
     holdout: float = Field(gt=0, le=0.9, description="share of the images kept out of training")
 
 

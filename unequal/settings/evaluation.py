@@ -76,14 +76,8 @@ class Extractor(Strict):
     """
 
     kind: Literal["classifier", "rotations", "inception", "dinov2"]
-    weights: Outside | None = Field(
-        description="inception: file of weights; null lets torch-fidelity download them; "
-        "dinov2: folder with config.json and model.safetensors"
-    )
-    features: Width = Field(
-        description="classifier, rotations: length of the feature vector; inception: 2048; "
-        "dinov2: hidden_size of its config.json"
-    )
+    weights: Outside | None = Field(description="inception: file, null downloads it; dinov2: folder of transformers")
+    features: Width = Field(description="length of the feature vector; 2048 of inception, hidden_size of dinov2")
     images: Budget = Field(description="classifier and rotations: images seen in training")
     batch_size: BatchSize
     lr: PositiveFloat

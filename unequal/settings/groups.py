@@ -57,11 +57,7 @@ class Groups(Strict):
     """The groups from the data end (0) to the noise end."""
 
     ids: tuple[NonNegativeInt, ...] = Field(min_length=1, description="0, 1, … N−1; N is the number of groups")
-    kind: Grouping = Field(
-        description="by SNR with rising limits of FLOPs or one constant limit; of equal size with limits that rise or "
-        "fall towards the noise; of equal excess loss, the highest limit where the mean excess is highest; or clusters "
-        "of the least spread in t or in log-SNR, with one constant limit"
-    )
+    kind: Grouping = Field(description="by SNR, size, excess loss or clusters; how limits are given out")
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
 
     @property

@@ -16,9 +16,8 @@ class Network(Strict):
     """Settings of any kind of network; `unequal.models.backbones` makes networks of them."""
 
     kind: str
-    pretrained: Outside | None = Field(
-        description="a trained network, taken as base instead of training one; null trains"
-    )
+    #: A folder of diffusers or owner/name@commit on the Hub, or a .pt file of OpenAI's, of DiT or of SiT.
+    pretrained: Outside | None = Field(description="a trained network, taken as base; null: one is trained")
     condition: AnyCondition = Field(Unconditional(), description="none, labels, or the image at low resolution")
     variance: Variance = Field("fixed", description="of a sampling step; learned: in further output channels (IDDPM)")
 
@@ -51,10 +50,6 @@ class UNet2D(Network):
     """A U-Net with attention (DDPM, IDDPM): its architecture, or where a trained one lies."""
 
     kind: Literal["unet2d"] = "unet2d"
-    pretrained: Outside | None = Field(
-        description="a diffusers folder, owner/name@commit on the Hub, or a .pt file of OpenAI's, taken as base "
-        "instead of training one; null trains"
-    )
     openai: OpenAIFlags | None = Field(None, description="of a .pt file of improved-diffusion or guided-diffusion")
     block_out_channels: tuple[Width, ...] = Field(min_length=1, max_length=12, description="of each resolution")
     layers_per_block: Depth
@@ -108,10 +103,6 @@ class DiT(Network):
     """A transformer on patches (DiT, SiT): its architecture, which a trained one has too."""
 
     kind: Literal["dit"]
-    pretrained: Outside | None = Field(
-        description="a folder or owner/name@commit with diffusers' DiTTransformer2DModel, or a .pt file of DiT or SiT, "
-        "taken as base instead of training one; null trains"
-    )
     trained_by: Literal["dit", "sit"] | None = Field(None, description="whose code a .pt file is from")
     depth: Depth = Field(description="blocks, each of attention and an MLP of four times the width")
     width: Width = Field(description="channels of a patch on its way; a multiple of heads, and of 4")

@@ -6,7 +6,7 @@ elsewhere does not make its results stale.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
@@ -86,23 +86,13 @@ EXPERTS = ("experts_unpruned", "experts_pruned")
 class ExpertParams(Scored):
     """A base, experts for groups of timesteps and further recipes, in pixels or latents."""
 
-    scored_models: Annotated[
-        tuple[Name, ...],
-        Field(description="models and sets of experts that are scored, each an instance; the base among them"),
-    ]
+    scored_models: tuple[Name, ...] = Field(description="models and sets of experts, each an instance; base among them")
     profile: Profile
-    profiled_models: Annotated[
-        tuple[Name, ...],
-        Field(description="models and sets of experts that are profiled, each an instance; the base among them"),
-    ]
+    profiled_models: tuple[Name, ...] = Field(description="likewise; their losses are measured")
     groups: Groups
-    pruning: Annotated[
-        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
-    ]
+    pruning: dict[Name, Pruning] = Field(description="ways of pruning; `expert` makes the pruned experts")
     slots: Slots
-    finetune_recipes: Annotated[
-        tuple[Name, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
-    ]
+    finetune_recipes: tuple[Name, ...] = Field(min_length=1, description="that train the base further")
 
     @property
     def roles(self) -> dict[str, Role]:

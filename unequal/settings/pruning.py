@@ -139,11 +139,7 @@ class Proxy(Strict):
     images: DrawCount = Field(description="that measure a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
     control: Literal["random"] | None = Field(None, description="compare with as many random schemes; null: none")
-    replay: Outside | None = Field(
-        default=None,
-        description="a recorded memory bank, whose schemes are tried in the proxy's place: a file, or a folder with "
-        "group_<number>/memory_bank.jsonl, such as a copy of artifacts/pruned/expert",
-    )
+    replay: Outside | None = Field(None, description="memory_bank.jsonl, or a folder of group_<number>/ with one each")
 
     @property
     def trials(self) -> int:

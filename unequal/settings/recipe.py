@@ -39,11 +39,9 @@ class Optimizer(Strict):
     decay: Literal["constant", "cosine", "linear"] = Field(description="how lr falls over the training")
     decay_share: float = Field(1.0, gt=0, le=1, description="share of the training, at its end, over which lr falls")
     final_share: float | None = Field(None, ge=0, le=1, description="of lr, where its decay ends; null: a tenth")
+    #: A training resumes from the state of one that equals it so far, as after a NaN.
     lr_milestones: dict[PositiveInt, PositiveFloat] = Field(
-        default={},
-        exclude_if=lambda milestones: not milestones,  # what was recorded before there were any stays as it is
-        description="images seen → factor of lr from there on; {102400: 0.5} halves it. A training resumes from the "
-        "state of one that equals it so far, as after a NaN",
+        {}, exclude_if=not_, description="images seen → factor of lr from there on; {102400: 0.5} halves it"
     )
     momentum_decay: MomentumDecay | None = None
 
@@ -76,10 +74,9 @@ Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_predicti
 class Mixing(Strict):
     """Training and combination of three heads (prediction `mixed`)."""
 
-    train: Literal["best_common", "best_native", "balanced"] = Field(
-        description="of an image the head with the smallest loss learns (best_native, paper 1's rule), or the one with "
-        "the smallest error of x0 (best_common); or all learn, each loss over its own running mean"
-    )
+    #: Of an image the head with the smallest loss learns (best_native, paper 1's rule), or the one with the smallest
+    #: error of x0 (best_common); or all learn, each loss over its own running mean.
+    train: Literal["best_common", "best_native", "balanced"]
     half_life_images: PositiveInt | None = Field(None, description="of balanced: images after which a loss counts half")
     bins: DrawCount = Field(BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged")
     select: Selection = Field(description="which head speaks at a timestep when sampling")
