@@ -31,7 +31,7 @@ params_file = click.argument(
 @click.command()
 @params_file
 def check(params_file: Path) -> None:
-    """Check params.yaml as a whole: keys, values, combinations, paths, images, labels, limits of pruning.
+    """Check params.yaml as a whole.
 
     Problems are listed, a line each: wrong values first, then combinations, then what the data lack.
     """
@@ -74,9 +74,10 @@ def check(params_file: Path) -> None:
 @click.option("--all-methods", is_flag=True, help="Train every method's models; without, one good model.")
 @click.option("--own-graph", is_flag=True, help="Write a dvc.yaml to edit, which stays as it is.")
 def init(folder: Path, images: Path | None, size: str | None, preset: str | None, **options: Any) -> None:
-    """Make FOLDER for runs of your own, with settings fitted to a folder of images, or with a preset's.
+    """Make FOLDER for runs of your own.
 
-    Both engines run there: `cd FOLDER`, then `snakemake --cores all` or `dvc repro`.
+    Its settings are fitted to a folder of images, or are a preset's. Both engines run there: `cd FOLDER`, then
+    `snakemake --cores all` or `dvc repro`.
     """
     if (images is None) == (preset is None) or (images is None) != (size is None):
         raise click.UsageError("allowed: --images and --size, or --preset")
@@ -94,9 +95,10 @@ def init(folder: Path, images: Path | None, size: str | None, preset: str | None
 )
 @click.option("--cores", type=click.IntRange(1), help="Stages that run side by side.  [default: all cores]")
 def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
-    """Run all stages with small budgets, in a folder of their own below tries/.
+    """Run all stages with small budgets.
 
-    Network, batches and data stay, so that what would fail later fails now. params.yaml is not changed.
+    They run in a folder of their own, below tries/. Network, batches and data stay, so that what would fail later fails
+    now. params.yaml is not changed.
     """
     say(f"{params_file}: reads the settings, and the images, labels and weights that they name …")
     from unequal.cli.trial import try_out as run_trial
@@ -107,7 +109,10 @@ def try_out(params_file: Path, minutes: float, cores: int | None) -> None:
 @click.command()
 @params_file
 def estimate(params_file: Path) -> None:
-    """Estimate time, disk, memory and FLOPs of all stages on this machine, from a few training steps and samples."""
+    """Estimate time, disk, memory and FLOPs of a run.
+
+    Times are measured on this machine, by a few training steps and samples.
+    """
     say(f"{params_file}: runs a few training steps and samples to measure this machine …")
     from unequal.cli.estimate import report
     from unequal.settings.params import Params
@@ -120,11 +125,11 @@ def estimate(params_file: Path) -> None:
 @click.option("--params", default="params.yaml", show_default=True, type=FILE)
 @click.option("--target", default="weights.png", show_default=True, type=FILE, help="The picture.")
 def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
-    """Draw and print the effective weighting of timesteps of RECIPES: density × loss weight.
+    """Draw the effective weighting of timesteps of RECIPES.
 
-    The picture has the density, the weight and their product over t, and over λ = ln SNR, where schedules can be
-    compared. A recipe that trains inside ranges has a curve for each group or slot. Learned densities and weights are
-    read from finished trainings.
+    That is density × loss weight. The picture has the density, the weight and their product over t, and over λ = ln
+    SNR, where schedules can be compared. A recipe that trains inside ranges has a curve for each group or slot. Learned
+    densities and weights are read from finished trainings.
     """
     from unequal.cli.weighting import draw_recipes
 
@@ -142,10 +147,11 @@ def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
 @click.option("--interpolate", type=click.IntRange(0), help="Another seed: show the way from --seed to it.")
 @click.option("--params", default="params.yaml", show_default=True, type=FILE)
 def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
-    """Sample pictures of MODEL: the name of a model or set of experts, or a folder; default: `best`, by FID.
+    """Sample pictures of a model or a set of experts.
 
-    For equal seeds and steps these are the pictures that FID is computed from, but for rounding. With --interpolate,
-    they lead from the first noise of --seed to the first noise of the other seed.
+    MODEL is its name or folder; default: `best`, by FID. For equal seeds and steps these are the pictures that FID is
+    computed from, but for rounding. With --interpolate, they lead from the first noise of --seed to the first noise of
+    the other seed.
     """
     from unequal.cli.sample import PictureRequest, write_pictures
 
@@ -156,9 +162,10 @@ def sample(model: str, out: Path, grid: bool, params: Path, **options: int | Non
 @click.argument("name")
 @click.argument("target", type=FILE)
 def export(name: str, target: Path) -> None:
-    """Export the model or set of experts NAME (best, base, experts_pruned …) to the new folder TARGET.
+    """Export a model or a set of experts, to diffusers if it can.
 
-    A model card comes with it, and the Python that loads it is printed.
+    NAME is best, base, experts_pruned …; TARGET is a new folder. A model card comes with it, and the Python that loads
+    it is printed.
     """
     from unequal.cli.export import export as export_to
 
@@ -170,7 +177,10 @@ def export(name: str, target: Path) -> None:
 @click.argument("target", type=FILE)
 @click.option("--width", type=float, required=True, help="Relative width: 0.05, 0.1 …; at most 0.2887.")
 def average(model: Path, target: Path, width: float) -> None:
-    """Write the model in the folder MODEL, with its weight average of another width, to the new folder TARGET."""
+    """Average a model's weights over another width.
+
+    MODEL is its folder; TARGET, a new folder, gets the model with that average.
+    """
     from unequal.cli.export import average as average_to
 
     share = average_to(model, width, target)
@@ -192,7 +202,7 @@ def ui(params_file: Path, port: int, browser: bool) -> None:
 @click.argument("commits", nargs=-1)
 @click.option("--out", default="dvc_plots/index.html", show_default=True, type=FILE, help="The page.")
 def plots(commits: tuple[str, ...], out: Path) -> None:
-    """Draw the plots of DVC, such as losses and FID, as one page that needs no network.
+    """Draw DVC's plots as one page that needs no network.
 
     With COMMITS these are compared, as by `dvc plots diff`.
     """
@@ -205,7 +215,7 @@ def plots(commits: tuple[str, ...], out: Path) -> None:
 @click.argument("kind", default="pipeline")
 @click.option("--out", type=FILE, help="A file to write.  [default: print it]")
 def schema(kind: str, out: Path | None) -> None:
-    """Print the JSON schema by which editors complete and check params files.
+    """Print the JSON schema of params files, for editors.
 
     KIND is `pipeline` (default) or `compare`, for comparisons.
     """

@@ -9,7 +9,7 @@ import click
 from unequal.errors import UserError, say
 
 
-@click.command()
+@click.command(short_help="Train variants by several seeds, and judge them.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--cores", default=2, show_default=True, help="Stages that run side by side (Snakemake).")
 @click.option("--engine", type=click.Choice(["snakemake", "dvc"]), default="snakemake", show_default=True)

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from unequal.errors import say
+from unequal.pipeline.folders import shipped
 from unequal.runtime.files import json_or_none
 from unequal.runtime.processes import GOES_ON
 
@@ -123,7 +124,8 @@ def family(pid: int) -> list[psutil.Process]:
 
 def command(root: Path, folder: Path, *options: str) -> list[str]:
     """Build the command, with the Python that runs this."""
-    return [sys.executable, "-m", "snakemake", *options, "--directory", str(root / folder)]
+    rules = ["--snakefile", shipped("Snakefile"), "--workflow-profile", shipped("profiles/default")]
+    return [sys.executable, "-m", "snakemake", *options, *rules, "--directory", str(root / folder)]
 
 
 def surroundings(root: Path) -> dict[str, str]:

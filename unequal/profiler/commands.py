@@ -18,7 +18,7 @@ PATH = click.Path(path_type=Path)
 DOCUMENT, PAGE = "timesteps.json", "index.html"
 
 
-@click.command()
+@click.command(short_help="Measure what a diffusion model loses at each timestep.")
 @click.argument("model")
 @click.option("--train", type=PATH, required=True, help="Folder of training images.")
 @click.option("--held-out", type=PATH, help="Folder of images that the model was not trained on.")
@@ -107,7 +107,7 @@ DENSITIES = ("least_variance", "slots")
 HALVES = ("timesteps", "log_snr")
 
 
-@click.command(context_settings={"show_default": True})
+@click.command(context_settings={"show_default": True}, short_help="Suggest settings from measured losses.")
 @click.argument("file", type=PATH)
 @click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], help="Format of the output.")
 @click.option("--slots", default=10, type=click.IntRange(2), help="Number of ranges of equal loss.")
