@@ -23,8 +23,8 @@ from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 from unequal.training import checkpoint
-from unequal.training.checkpoint import LOG
-from unequal.training.loop import Log, Trained, Trainer
+from unequal.training.checkpoint import LOG, Trained
+from unequal.training.loop import Log, Trainer
 from unequal.training.objectives import (
     Objective,
     OverRunningMean,

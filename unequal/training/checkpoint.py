@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -195,6 +196,34 @@ class Snapshot:
         if saved.facts["step"] != self.steps:
             raise UserError(f"{self.file}: of step {saved.facts['step']} instead of {self.steps}; {remedy}")
         return saved
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Result of a training. The network itself is trained in place.
+
+    Attributes:
+        steps, images_seen: optimizer steps, and images.
+        log: file of the log.
+        snapshots: of the averaged weights, with the state where the recipe stores it.
+        averages: snapshots from which averages of other widths are made.
+        statistics: of the objective.
+        learned: parameters of the objective; most have none.
+        effective_weighting: tables of `unequal.training.batches.effective_weighting`.
+        end: the state after the last step; None for a training without a step.
+        pictures: images seen → the grid of samples after them, uint8 [C, H, W].
+    """
+
+    steps: int
+    images_seen: int
+    log: Path
+    snapshots: tuple[Snapshot, ...] = ()
+    averages: tuple[Snapshot, ...] = ()
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    learned: dict[str, Tensor] = field(default_factory=dict)
+    effective_weighting: dict[str, np.ndarray] = field(default_factory=dict)
+    end: Snapshot | None = None
+    pictures: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 class Snapshots:

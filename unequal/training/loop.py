@@ -9,11 +9,10 @@ import signal
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -39,6 +38,7 @@ from unequal.training.checkpoint import (
     LogInterval,
     Snapshot,
     Snapshots,
+    Trained,
     TrainingState,
     add_prefix,
     read_checkpoint,
@@ -56,42 +56,12 @@ from unequal.training.optimizer import (
 )
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from unequal.training.pictures import Pictures
 
 CHECKPOINT = "checkpoint.safetensors"
 #: Prefix in a checkpoint of the moments of what the objective learns.
 MOMENTS_OF_OBJECTIVE = "objective_optimizer."
 Log = Callable[[dict[str, float], int], None]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Result of a training. The network itself is trained in place.
-
-    Attributes:
-        steps, images_seen: optimizer steps, and images.
-        log: file of the log.
-        snapshots: of the averaged weights, with the state where the recipe stores it.
-        averages: snapshots from which averages of other widths are made.
-        statistics: of the objective.
-        learned: parameters of the objective; most have none.
-        effective_weighting: tables of `unequal.training.batches.effective_weighting`.
-        end: the state after the last step; None for a training without a step.
-        pictures: images seen → the grid of samples after them, uint8 [C, H, W].
-    """
-
-    steps: int
-    images_seen: int
-    log: Path
-    snapshots: tuple[Snapshot, ...] = ()
-    averages: tuple[Snapshot, ...] = ()
-    statistics: dict[str, np.ndarray] = field(default_factory=dict)
-    learned: dict[str, Tensor] = field(default_factory=dict)
-    effective_weighting: dict[str, np.ndarray] = field(default_factory=dict)
-    end: Snapshot | None = None
-    pictures: dict[int, np.ndarray] = field(default_factory=dict)
 
 
 class Trainer:
@@ -160,12 +130,14 @@ class Trainer:
         """Train up to the budget. Raises Diverged where the loss becomes NaN or infinite."""
         stop_sync = StopSync(self.accelerator, self.step)
         describe_stop(self.place)
-        with self.progress() as bar, stop_deferred() as stop_asked, self.writer as writer:
+        batch, total = self.training.batch_size, self.steps * self.training.batch_size
+        bar_of = progress(total, "images", initial=self.step * batch, step=batch, shown=self.runtime.progress)
+        with bar_of as bar, stop_deferred() as stop_asked, self.writer as writer:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
                     mfu = {"MFU": f"{figures['mfu']:.1%}"} if "mfu" in figures else {}
                     bar.set_postfix({"loss": f"{figures['loss']:.4f}"} | mfu, refresh=False)
-                bar.update(self.training.batch_size)
+                bar.update(batch)
                 stop = stop_sync.stops(self.step, stop_asked)
                 # The last state is saved too: a kill after the training repeats none of its steps.
                 due = writer.is_late() or self.step % self.training.checkpoint_every == 0
@@ -376,10 +348,3 @@ class Trainer:
         """Optimizer steps until so many images have been seen."""
         without_measuring = -(-images // self.training.batch_size)
         return bisect_left(range(without_measuring), images, key=self.feedback.images_seen)
-
-    def progress(self) -> "tqdm[Any]":
-        """Bar or lines with steps, images, loss, images/s and time left."""
-        batch = self.training.batch_size
-        return progress(
-            self.steps * batch, "images", initial=self.step * batch, step=batch, shown=self.runtime.progress
-        )

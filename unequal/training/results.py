@@ -16,8 +16,7 @@ from unequal.runtime.devices import chosen_precision, is_compiled
 from unequal.runtime.files import write_bytes, write_csv, write_npz
 from unequal.runtime.workspace import Workspace
 from unequal.timesteps.partition import stride_of
-from unequal.training.checkpoint import Snapshot
-from unequal.training.loop import Trained
+from unequal.training.checkpoint import Snapshot, Trained
 from unequal.training.train import Outcome, loss_kind
 
 

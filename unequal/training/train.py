@@ -32,9 +32,9 @@ from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import normalising_factor, weight_table
 from unequal.training.batches import BatchSource, window_of
-from unequal.training.checkpoint import LOG
+from unequal.training.checkpoint import LOG, Trained
 from unequal.training.initialisation import Scope, Start, warm_start
-from unequal.training.loop import Log, Trained, Trainer
+from unequal.training.loop import Log, Trainer
 from unequal.training.objectives import Objective, objective_for
 
 if TYPE_CHECKING:
