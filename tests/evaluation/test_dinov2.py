@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from unequal import errors
 from unequal.errors import MissingExtra
-from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
+from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of
 from unequal.evaluation.features import features_of
 from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, network_of
 from unequal.runtime.files import content_hash, read_json, write_json
@@ -87,10 +87,10 @@ def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_imag
 def test_images_come_to_it_as_pillow_makes_them_larger_or_smaller(size):
     """dgm-eval resizes by Pillow, which rounds to 8 bits twice, and cuts what these pale pictures do not have."""
     image = 96 + pictures(1, 0, size=size, brightest=64)[0]
-    resized = Image.fromarray(image.transpose(1, 2, 0)).resize((224, 224), Image.Resampling.BICUBIC)
-    found = seen(torch.from_numpy(image)[None])[0] * torch.tensor(DEVIATION)[:, None, None]
+    by_pillow = Image.fromarray(image.transpose(1, 2, 0)).resize((224, 224), Image.Resampling.BICUBIC)
+    found = resized(torch.from_numpy(image)[None])[0] * torch.tensor(DEVIATION)[:, None, None]
     levels = 255 * (found + torch.tensor(MEAN)[:, None, None])
-    assert np.abs(levels.numpy() - np.asarray(resized).transpose(2, 0, 1)).max() < 1.5
+    assert np.abs(levels.numpy() - np.asarray(by_pillow).transpose(2, 0, 1)).max() < 1.5
 
 
 def built(folder: Path, **changes: Any) -> BuiltExtractor:

@@ -40,7 +40,7 @@ def ddim(
     """
     for step, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
         added = noise(step) if noise is not None and eta > 0 else None
-        x_t = ddim_step(x_t, asked(predict, x_t, t), now, after, eta, added)
+        x_t = ddim_step(x_t, x0_of(predict, x_t, t), now, after, eta, added)
     return x_t
 
 
@@ -108,7 +108,7 @@ def heun(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule, predict
         [B, …].
     """
     for number, (t, now, after) in enumerate(steps_of(timesteps, schedule), start=1):
-        slope = noise_in(x_t, asked(predict, x_t, t), now)
+        slope = noise_in(x_t, x0_of(predict, x_t, t), now)
         reached = moved(x_t, slope, now, after)
         if number < len(timesteps):
             slope = (slope + noise_in(reached, predict(reached, timesteps[number]), after)) / 2
@@ -130,7 +130,7 @@ def dpm_solver_2m(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule
     """
     x0_before, step_before = None, math.inf
     for t, now, after in steps_of(timesteps, schedule):
-        x0 = asked(predict, x_t, t)
+        x0 = x0_of(predict, x_t, t)
         step = log_ratio(after) - log_ratio(now)
         aim = x0
         if x0_before is not None and after.sigma:
@@ -141,7 +141,7 @@ def dpm_solver_2m(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule
     return x_t
 
 
-def asked(predict: Predict, x_t: Tensor, t: int) -> Tensor:
+def x0_of(predict: Predict, x_t: Tensor, t: int) -> Tensor:
     """The predicted x0. Raises UserError where it would be broadcast."""
     if (x0 := predict(x_t, t)).shape != x_t.shape:
         raise UserError(f"x0 is predicted as {list(x0.shape)} for x_t of {list(x_t.shape)}; allowed: equal shapes")

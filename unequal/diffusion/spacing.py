@@ -42,7 +42,7 @@ def spaced_timesteps(
         return [schedule.timesteps - 1]
     coordinate = SPACINGS[spacing](schedule, losses)
     wanted = np.linspace(coordinate[0], coordinate[-1], steps)
-    return sorted({nearest(coordinate, one) for one in wanted}, reverse=True)
+    return sorted({nearest(coordinate, place) for place in wanted}, reverse=True)
 
 
 def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str | None = "uniform") -> list[int]:

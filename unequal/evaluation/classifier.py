@@ -134,9 +134,9 @@ def rotated(images: Tensor, turns: Tensor) -> Tensor:
 def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray | None) -> float:
     """Share of [N, C, H, W] uint8 images that are classified as labelled or, without labels, as rotated."""
     if labels is None:
-        held = tensor_of(images)
-        turns = torch.arange(ROTATIONS).repeat_interleave(len(held))
-        batch, classes = torch.cat([held.rot90(turn, (2, 3)) for turn in range(ROTATIONS)]), turns
+        upright = tensor_of(images)
+        turns = torch.arange(ROTATIONS).repeat_interleave(len(upright))
+        batch, classes = torch.cat([upright.rot90(turn, (2, 3)) for turn in range(ROTATIONS)]), turns
     else:
         batch, classes = tensor_of(images), torch.from_numpy(np.array(labels))
     return float((in_batches(net, batch, net.scale.device).argmax(1).cpu() == classes).float().mean())

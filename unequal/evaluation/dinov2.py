@@ -49,14 +49,14 @@ class Dinov2(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features [B, F] of uint8 RGB images [B, 3, H, W]."""
-        return self.network(seen(images), return_dict=True).pooler_output
+        return self.network(resized(images), return_dict=True).pooler_output
 
 
-def seen(images: Tensor) -> Tensor:
+def resized(images: Tensor) -> Tensor:
     """Input of the network [B, 3, 224, 224] for uint8 RGB images [B, 3, H, W]."""
     # Without antialiasing, as torch-fidelity resizes, images that are made smaller would be others.
     pixels = functional.interpolate(images.float(), size=(SIDE, SIDE), mode="bicubic", antialias=True) / 255
-    mean, deviation = (pixels.new_tensor(one).view(3, 1, 1) for one in (MEAN, DEVIATION))
+    mean, deviation = (pixels.new_tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
     return (pixels - mean) / deviation
 
 

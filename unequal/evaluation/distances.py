@@ -78,8 +78,8 @@ def parts(features: Tensor, size: int, device: torch.device) -> Iterator[Tensor]
 
 def resident(*sets: np.ndarray, device: torch.device) -> list[Tensor]:
     """Sets of features [N, F] on a device where all fit into its memory, else where they are."""
-    fit = all_fit(sum(one.nbytes for one in sets), device)
-    return [torch.from_numpy(one).to(device if fit else "cpu") for one in sets]
+    fit = all_fit(sum(features.nbytes for features in sets), device)
+    return [torch.from_numpy(features).to(device if fit else "cpu") for features in sets]
 
 
 def frechet_distance(ours: Features, real: RealFeatures, device: torch.device) -> float:
@@ -103,22 +103,22 @@ def kernel_distance(ours: np.ndarray, real: np.ndarray, size: int, device: torch
         size: of a subset of each, 2 or more.
         device: where the products are computed, in float64.
     """
-    random, found = np.random.RandomState(SUBSETS_SEED), []
+    random, distances = np.random.RandomState(SUBSETS_SEED), []
     for _ in range(SUBSETS):
         x, y = (
             torch.from_numpy(features[random.choice(len(features), size, replace=False)]).to(device).double()
             for features in (ours, real)
         )
-        pairs = sum(kernel_sum(one, one) - kernel(one.square().sum(1), one.shape[1]).sum() for one in (x, y))
-        found.append(pairs / (size * (size - 1)) - 2 * kernel_sum(x, y) / size**2)
-    distances = torch.stack(found).cpu().numpy()
+        pairs = sum(kernel_sum(z, z) - kernel(z.square().sum(1), z.shape[1]).sum() for z in (x, y))
+        distances.append(pairs / (size * (size - 1)) - 2 * kernel_sum(x, y) / size**2)
+    distances = torch.stack(distances).cpu().numpy()
     return float(distances.mean()), float(distances.std())
 
 
 def kernel_sum(x: Tensor, y: Tensor) -> Tensor:
     """Sum of the kernels of all pairs of features [n, F] and [N, F]."""
     return torch.stack(
-        [kernel(one @ other.T, x.shape[1]).sum() for one in x.split(TILE) for other in y.split(TILE)]
+        [kernel(some @ other.T, x.shape[1]).sum() for some in x.split(TILE) for other in y.split(TILE)]
     ).sum()
 
 
@@ -138,7 +138,7 @@ def precision_and_recall(
     size, sets = tile(device), resident(ours, real.features, device=device)
     our_radii = radii(sets[0], neighbourhood, size, device)
     real_radii = torch.from_numpy(real.radii).to(device)
-    precise, recalled = (torch.zeros(len(one), dtype=torch.bool, device=device) for one in sets)
+    precise, recalled = (torch.zeros(len(features), dtype=torch.bool, device=device) for features in sets)
     for i, some in enumerate(parts(sets[0], size, device)):
         rows = slice(i * size, i * size + len(some))
         for j, others in enumerate(parts(sets[1], size, device)):
@@ -151,11 +151,11 @@ def precision_and_recall(
 
 def radii(features: Tensor, neighbourhood: int, size: int, device: torch.device) -> Tensor:
     """Distance [N] of each feature vector [N, F] from its n-th neighbour, itself not counted."""
-    found = []
+    farthest = []
     for some in parts(features, size, device):
         nearest = some.new_empty(len(some), 0)
         for others in parts(features, size, device):
             distances = torch.cat([nearest, torch.cdist(some, others)], dim=1)
             nearest = distances.topk(min(neighbourhood + 1, distances.shape[1]), largest=False).values
-        found.append(nearest[:, -1])
-    return torch.cat(found)
+        farthest.append(nearest[:, -1])
+    return torch.cat(farthest)

@@ -236,10 +236,10 @@ def require_enough(
 
 def spread(scores: list[Scores]) -> dict[str, float]:
     """Mean and standard deviation of each score over sampling seeds."""
-    found = {}
+    figures = {}
     for field in fields(Scores):
         if field.name != "kid_std":  # a spread of its own
-            values = [getattr(one, field.name) for one in scores]
-            found[f"{field.name}_mean"] = float(np.mean(values))
-            found[f"{field.name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return found
+            values = [getattr(score, field.name) for score in scores]
+            figures[f"{field.name}_mean"] = float(np.mean(values))
+            figures[f"{field.name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return figures

@@ -188,10 +188,10 @@ def log_snr_weights(schedule: NoiseSchedule, interval: Interval) -> tuple[np.nda
     return weights / (reached.high - reached.low), reached
 
 
-def as_metrics(found: Mapping[str, Endpoint], errors: Errors) -> dict[str, float | list[float]]:
+def as_metrics(endpoints: Mapping[str, Endpoint], errors: Errors) -> dict[str, float | list[float]]:
     """All endpoints of errors as metrics: `<name>`, `<name>_stderr`, and `<name>_interval` where it is over λ."""
     figures: dict[str, float | list[float]] = {}
-    for name, endpoint in found.items():
+    for name, endpoint in endpoints.items():
         figures[name], figures[f"{name}_stderr"] = endpoint.of(errors)
         if endpoint.interval is not None:
             figures[f"{name}_interval"] = list(endpoint.interval)

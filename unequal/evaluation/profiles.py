@@ -19,8 +19,8 @@ X0 = "_x0"
 
 def write_profile(path: Path, errors: Mapping[str, Errors]) -> None:
     """Write the errors of a model, split → errors."""
-    tables = {split: found.epsilon for split, found in errors.items()}
-    write_npz(path, **tables, **{f"{split}{X0}": found.x0 for split, found in errors.items()})
+    tables = {split: measured.epsilon for split, measured in errors.items()}
+    write_npz(path, **tables, **{f"{split}{X0}": measured.x0 for split, measured in errors.items()})
 
 
 def read_profile(path: Path) -> dict[str, np.ndarray]:

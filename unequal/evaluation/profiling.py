@@ -108,10 +108,10 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
     image, and its error says nothing about samples. Latents have no bounds.
     """
 
-    def errors(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
-        epsilon, x0 = conditioned.epsilon_and_x0(x_t, one.t)
+    def errors(conditioned: Denoiser, drawn: Drawn, x_t: Tensor) -> Tensor:
+        epsilon, x0 = conditioned.epsilon_and_x0(x_t, drawn.t)
         bounded = x0.clamp(-1, 1) if conditioned.bounded else x0
-        return torch.stack([squared_error(one.epsilon, epsilon), squared_error(one.x0, bounded)])
+        return torch.stack([squared_error(drawn.epsilon, epsilon), squared_error(drawn.x0, bounded)])
 
     return Errors(*measure(errors, 2, model, draws, batch_size, progress, chunks))
 
@@ -137,13 +137,15 @@ def profile_optimal_loss(
 
     count = draws.index.shape[1]
 
-    def loss(one: Drawn) -> Tensor:
-        t = int(one.t[0])
+    def loss(drawn: Drawn) -> Tensor:
+        t = int(drawn.t[0])
         known = clean, table.alpha[t], table.sigma[t]
-        return optimal_loss(one.x0, one.epsilon, *known) if whole else estimated(one, draws, t, sampled or 0, *known)
+        if whole:
+            return optimal_loss(drawn.x0, drawn.epsilon, *known)
+        return estimated(drawn, draws, t, sampled or 0, *known)
 
     def measured(share: range) -> np.ndarray:
-        return torch.stack([loss(one).float().cpu() for one in draws.batches(count, share)]).numpy()
+        return torch.stack([loss(drawn).float().cpu() for drawn in draws.batches(count, share)]).numpy()
 
     shares = ranges(draws.index.size, count)
     makers = {str(share.start): Maker((len(share) // count, count), partial(measured, share)) for share in shares}
@@ -151,14 +153,14 @@ def profile_optimal_loss(
         return np.concatenate(chunks.all(counted(makers, bar)))
 
 
-def estimated(one: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+def estimated(drawn: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """The best denoiser's loss of the draws at a timestep by a sample of the data set, [n]; see `sampled_loss`."""
     chosen_ones = numpy_generator(draws.seed, Stream.FLOOR, t).choice(len(images), sampled, replace=False)
     index = torch.from_numpy(chosen_ones)
     clean = to_model_range(images[index.to(images.device)].to(draws.device))
     others = (torch.from_numpy(draws.index[t])[:, None] != index).to(draws.device)
     correction = CORRECTION * len(images) / sampled
-    return sampled_loss(one.x0, one.epsilon, clean, others, correction, alpha, sigma)
+    return sampled_loss(drawn.x0, drawn.epsilon, clean, others, correction, alpha, sigma)
 
 
 def head_products(
@@ -167,12 +169,12 @@ def head_products(
     """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
     heads = len(denoiser.heads)
 
-    def products(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
-        errors = (conditioned.x0_of_heads(x_t, one.t) - one.x0).flatten(2).double()
+    def products(conditioned: Denoiser, drawn: Drawn, x_t: Tensor) -> Tensor:
+        errors = (conditioned.x0_of_heads(x_t, drawn.t) - drawn.x0).flatten(2).double()
         return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
 
-    found = measure(products, heads**2, denoiser, draws, batch_size, progress, chunks)
-    return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
+    values = measure(products, heads**2, denoiser, draws, batch_size, progress, chunks)
+    return np.moveaxis(values, 0, -1).reshape(*draws.index.shape, heads, heads)
 
 
 def measure(
@@ -195,15 +197,15 @@ def measure(
     with progress_of(draws.index.size, "draws", shown=progress) as bar:
 
         def measured(share: range) -> np.ndarray:
-            found = []
+            figures = []
             for part in cut_at_borders(share, count * borders(model.routes)):
                 denoiser = model.ready(part.start // count)
-                for one in draws.batches(batch_size, part):
-                    x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
+                for drawn in draws.batches(batch_size, part):
+                    x_t = add_noise(drawn.x0, drawn.epsilon, *denoiser.schedule.at(drawn.t, drawn.x0))
                     # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
-                    found.append(figure(denoiser.conditioned_on(one.x0, one.labels), one, x_t))
-                    bar.update(len(one.t))
-            return torch.cat(found, dim=1).cpu().numpy()
+                    figures.append(figure(denoiser.conditioned_on(drawn.x0, drawn.labels), drawn, x_t))
+                    bar.update(len(drawn.t))
+            return torch.cat(figures, dim=1).cpu().numpy()
 
         makers = {str(share.start): Maker((rows, len(share)), partial(measured, share)) for share in shares}
         whole = np.concatenate(chunks.all(makers), axis=1)

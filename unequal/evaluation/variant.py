@@ -142,8 +142,8 @@ class Scoring:
     def figures(self, experts: Ensemble, name: str) -> dict[str, Any]:
         """A variant's scores, what it costs, and the conditions of both."""
         scores = self.scores(experts, name)
-        found = spread(scores) | self.costs(experts) | self.conditions()
-        return found | {"scores": [asdict(one) for one in scores]}
+        figures = spread(scores) | self.costs(experts) | self.conditions()
+        return figures | {"scores": [asdict(score) for score in scores]}
 
     def shown(self, experts: Ensemble, name: str) -> np.ndarray:
         """The first images of the first seed, which a report shows."""
@@ -152,16 +152,16 @@ class Scoring:
     def costs(self, experts: Ensemble) -> dict[str, Any]:
         """Cost of a variant in training and in sampling."""
         records = [expert.record for expert in experts.experts]
-        asked = network_calls(self.sampling.solver, self.timesteps(experts))
+        calls = network_calls(self.sampling.solver, self.timesteps(experts))
         return {
             # Experts share what the base had seen before them.
             "images_seen": records[0].inherited_images + sum(record.images_seen for record in records),
             "training_flops": records[0].inherited_flops + sum(record.training_flops for record in records),
-            "sampling_flops_per_image": guided(experts, self.sampling.guidance).macs_per_image(asked),
+            "sampling_flops_per_image": guided(experts, self.sampling.guidance).macs_per_image(calls),
             "parameters": experts.parameters,
-            "parameters_per_step": experts.parameters_per_step(asked),
+            "parameters_per_step": experts.parameters_per_step(calls),
             "experts": len(records),
-            "sampling_steps_per_expert": experts.steps_per_expert(asked),
+            "sampling_steps_per_expert": experts.steps_per_expert(calls),
             "prediction": records[0].spec.prediction,
             "training_seed": records[0].seed,
         }

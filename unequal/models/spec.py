@@ -74,8 +74,8 @@ class ModelSpec(Strict):
 
     def check_images(self, data: PreparedData, model: str) -> None:
         """Raise UserError where a prepared data set has other images than a model of that name works on."""
-        if (found := Space.of(data).shape) != self.space.shape:
-            ours, theirs = list(self.space.shape), list(found)
+        if (shape := Space.of(data).shape) != self.space.shape:
+            ours, theirs = list(self.space.shape), list(shape)
             raise UserError(f"'{model}' works on images of shape {ours}, not {theirs} as in {data.path}; make it again")
 
     @property

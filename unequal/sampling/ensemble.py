@@ -69,7 +69,7 @@ class Ensemble:
         self.record = self.experts[0].record
         self.schedule = self.experts[0].denoiser.schedule
         self.device = self.experts[0].denoiser.device
-        self.offload = None if resident else OneAtATime([one.denoiser.net for one in self.experts], self.device)
+        self.offload = None if resident else OneAtATime([expert.denoiser.net for expert in self.experts], self.device)
         self.routes = members_of(
             [expert.record.timesteps for expert in self.experts], self.schedule.timesteps, "experts"
         )
@@ -117,11 +117,11 @@ class Ensemble:
             # Experts that are pruned differently share a class, of which PyTorch compiles eight variants by default.
             config.recompile_limit = max(config.recompile_limit, 2 * len(self.experts))
         quick.experts = [
-            Expert(one.denoiser.accelerated(precision, channels_last, compiled, each), one.record)
-            for one in self.experts
+            Expert(expert.denoiser.accelerated(precision, channels_last, compiled, each), expert.record)
+            for expert in self.experts
         ]
         if self.offload is not None:  # of the weights as they lie now
-            quick.offload = OneAtATime([one.denoiser.net for one in quick.experts], self.device)
+            quick.offload = OneAtATime([expert.denoiser.net for expert in quick.experts], self.device)
         return quick
 
     def of(self, timestep: int) -> Expert:

@@ -53,15 +53,15 @@ class Experts(nn.Module):
             As the experts do: a tensor, a tuple of one, or an object with the attribute `sample`.
         """
         routes = self.route(torch.as_tensor(timestep).reshape(-1))
-        if len(asked := routes.unique().tolist()) == 1:
-            return self.experts[asked[0]](sample, timestep, **arguments)
+        if len(numbers := routes.unique().tolist()) == 1:
+            return self.experts[numbers[0]](sample, timestep, **arguments)
         timesteps = torch.as_tensor(timestep, device=sample.device)
-        rows = [(routes == number).nonzero()[:, 0].to(sample.device) for number in asked]
+        rows = [(routes == number).nonzero()[:, 0].to(sample.device) for number in numbers]
         answers = [
             self.experts[number](sample[own], timesteps[own], **rows_of(arguments, own, len(sample)))
-            for number, own in zip(asked, rows, strict=True)
+            for number, own in zip(numbers, rows, strict=True)
         ]
-        whole = torch.cat([tensor_in(one) for one in answers])[torch.cat(rows).argsort()]
+        whole = torch.cat([tensor_in(answer) for answer in answers])[torch.cat(rows).argsort()]
         if isinstance(answers[0], Tensor):
             return whole
         return (whole,) if isinstance(answers[0], tuple) else SimpleNamespace(sample=whole)
@@ -70,6 +70,6 @@ class Experts(nn.Module):
 def rows_of(arguments: dict[str, Any], own: Tensor, count: int) -> dict[str, Any]:
     """Arguments of some images of a batch."""
     return {
-        name: one[own] if isinstance(one, Tensor) and one.ndim and len(one) == count else one
-        for name, one in arguments.items()
+        name: value[own] if isinstance(value, Tensor) and value.ndim and len(value) == count else value
+        for name, value in arguments.items()
     }

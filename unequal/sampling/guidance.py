@@ -37,8 +37,8 @@ class GuidedDenoiser(Denoiser):
         self.conditioning.check(self.condition)
         assert self.condition is not None
         both = self.conditioned(torch.cat([self.condition, torch.full_like(self.condition, self.null)]))
-        asked = torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)
-        labelled, free = Denoiser.whole_answer(both, *asked).chunk(PASSES)
+        inputs = torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)
+        labelled, free = Denoiser.whole_answer(both, *inputs).chunk(PASSES)
         answers = len(self.heads) + self.learned_variance
         return guided_answer(labelled, free, self.guidance, labelled.shape[1] // answers, len(self.heads))
 
@@ -47,7 +47,8 @@ class GuidedEnsemble(Ensemble):
     """Denoisers that are all guided; each call of a network is two."""
 
     def __init__(self, ensemble: Ensemble, guidance: Guidance) -> None:
-        super().__init__([Expert(GuidedDenoiser(one.denoiser, guidance), one.record) for one in ensemble.experts])
+        experts = ((expert.denoiser, expert.record) for expert in ensemble.experts)
+        super().__init__([Expert(GuidedDenoiser(denoiser, guidance), record) for denoiser, record in experts])
         self.offload = ensemble.offload
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:

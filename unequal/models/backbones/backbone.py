@@ -111,7 +111,7 @@ def backbone_named(kind: str) -> Backbone:
 def backbone_of(net: nn.Module) -> Backbone:
     """The backbone of a network. Raises UserError where it is of no kind that is known."""
     # A network of a built-in kind has most often been made by that kind, which is imported then.
-    for kind in sorted(BUILT_IN, key=lambda one: f"{__package__}.{one}.backbone" not in sys.modules):
+    for kind in sorted(BUILT_IN, key=lambda name: f"{__package__}.{name}.backbone" not in sys.modules):
         if isinstance(net, (backbone := backbone_named(kind)).module):
             return backbone
     raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(BUILT_IN)}")
@@ -129,7 +129,7 @@ def build_outline(network: Network, spec: ModelSpec) -> nn.Module:
     """
     with torch.device("meta"):
         net = build_network(network, spec)
-    return build_network(network, spec) if sum(one.numel() for one in net.parameters()) <= SMALL else net
+    return build_network(network, spec) if sum(weights.numel() for weights in net.parameters()) <= SMALL else net
 
 
 def load_pretrained(network: Network, spec: ModelSpec) -> nn.Module:
@@ -160,16 +160,16 @@ def count_cost(net: nn.Module) -> Cost:
     """
     from torch.utils.flop_counter import FlopCounterMode  # imports Triton
 
-    parameters = sum(one.numel() for one in net.parameters())
-    small = parameters <= SMALL and all(one.device.type == "cpu" for one in net.parameters())
+    parameters = sum(tensor.numel() for tensor in net.parameters())
+    small = parameters <= SMALL and all(tensor.device.type == "cpu" for tensor in net.parameters())
     device = torch.device("cpu" if small else "meta")
-    tensors = {name: one.to(device, copy=True) for name, one in (*net.named_parameters(), *net.named_buffers())}
-    inputs = tuple(one.to(device) for one in backbone_of(net).example_inputs(net))
+    tensors = {name: tensor.to(device, copy=True) for name, tensor in (*net.named_parameters(), *net.named_buffers())}
+    inputs = tuple(tensor.to(device) for tensor in backbone_of(net).example_inputs(net))
     with torch.no_grad(), torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as counter:
         functional_call(net, tensors, inputs)
     counts = counter.get_flop_counts()
     # PyTorch 2.11 runs some linear layers as a bmm.
-    linear = {f"{type(net).__name__}.{name}" for name, one in net.named_modules() if isinstance(one, nn.Linear)}
+    linear = {f"{type(net).__name__}.{name}" for name, module in net.named_modules() if isinstance(module, nn.Linear)}
     attention = attention_in(counts["Global"]) - sum(attention_in(counts[name]) for name in linear & counts.keys())
     total = sum(counts["Global"].values())
     # The counter counts a multiply and an add as two operations.
@@ -183,17 +183,17 @@ def attention_in(counts: Mapping[Any, int]) -> int:
 
 def positions_of(net: nn.Module) -> dict[Weighted, int]:
     """Number of applications of each convolution and linear layer to one image: at every pixel, or once."""
-    found: dict[Weighted, int] = {}
+    positions: dict[Weighted, int] = {}
 
     def count(module: Weighted, _: Any, output: Tensor) -> None:
-        found[module] = found.get(module, 0) + output.numel() // module.weight.shape[0]
+        positions[module] = positions.get(module, 0) + output.numel() // module.weight.shape[0]
 
-    hooks = [one.register_forward_hook(count) for one in net.modules() if isinstance(one, Weighted)]
+    hooks = [module.register_forward_hook(count) for module in net.modules() if isinstance(module, Weighted)]
     with torch.no_grad():
         net(*backbone_of(net).example_inputs(net))
     for hook in hooks:
         hook.remove()
-    return found
+    return positions
 
 
 def layer_macs(net: nn.Module) -> int:

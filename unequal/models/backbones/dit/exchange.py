@@ -103,9 +103,9 @@ def check_training(trained_by: str, network: DiT, spec: ModelSpec) -> None:
             )
 
 
-def weights_of(found: State, network: DiT, spec: ModelSpec) -> dict[str, Tensor]:
+def weights_of(loaded: State, network: DiT, spec: ModelSpec) -> dict[str, Tensor]:
     """The weights in a file of DiT or SiT, as a network of these settings has them. Raises UserError."""
-    place, state = f"network.pretrained: '{network.pretrained}'", dict(found)
+    place, state = f"network.pretrained: '{network.pretrained}'", dict(loaded)
     positions = state.pop(POSITIONS, None)
     if positions is not None:
         check_positions(positions, network, spec, place)
@@ -147,12 +147,12 @@ def of_diffusers(source: str, config: DiTConfig) -> tuple[DiTConfig, dict[str, T
         raise UserError(f"network.heads: {config.heads}, but network.pretrained '{source}' has {heads}")
     for name in EMBEDDINGS.values():
         check_alike([state[f"transformer_blocks.{i}.norm1.emb.{name}.weight"] for i in range(config.depth)], source)
-    found = {
+    weights = {
         ours: state[theirs[0]] if ours.startswith(tuple(EMBEDDINGS)) else torch.cat([state[name] for name in theirs])
         for ours, theirs in names(config)
         if theirs[0] in state
     }
-    return replace(config, frequency_shift=1, mlp_norm_eps=theirs.config["norm_eps"]), found
+    return replace(config, frequency_shift=1, mlp_norm_eps=theirs.config["norm_eps"]), weights
 
 
 def pretrained_transformer(source: str) -> tuple[Any, dict[str, Tensor]]:
@@ -167,9 +167,9 @@ def pretrained_transformer(source: str) -> tuple[Any, dict[str, Tensor]]:
 
 def check_alike(tensors: list[Tensor], source: str) -> None:
     """Raise UserError where blocks have embedded timestep and label in ways of their own."""
-    if any(not torch.equal(tensors[0], one) for one in tensors[1:]):
+    if any(not torch.equal(tensors[0], tensor) for tensor in tensors[1:]):
         raise UserError(
-            f"network.pretrained: '{source}' embeds timestep and label differently in every block; allowed: one way "
+            f"network.pretrained: '{source}' embeds timestep and label differently in every block; allowed: tensor way "
             "for all, as in networks that DiT's code has trained"
         )
 

@@ -38,7 +38,7 @@ class BlockRows(nn.Linear):
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         nn.Module.__init__(self)
-        self.layers = [[one for one in block.modules() if isinstance(one, nn.Linear)] for block in blocks]
+        self.layers = [[layer for layer in block.modules() if isinstance(layer, nn.Linear)] for block in blocks]
         self.bias = None  # type: ignore[assignment]
 
     @property
@@ -116,8 +116,8 @@ def coupled(layer: nn.Module, handler: Any, channels: list[int]) -> Coupled:
 def remove_coupled(group: Sequence[Coupled], channels: Sequence[int]) -> None:
     """Remove some of a group's channels from all its layers, from each at once: what stands behind them moves up."""
     gone: dict[tuple[Any, nn.Module], list[int]] = {}
-    for one in group:
-        gone.setdefault((one.dep.handler, one.dep.layer), []).extend(one.idxs[channel] for channel in channels)
+    for part in group:
+        gone.setdefault((part.dep.handler, part.dep.layer), []).extend(part.idxs[channel] for channel in channels)
     for (handler, layer), indices in gone.items():
         handler(layer, indices)
 
@@ -146,4 +146,4 @@ def check_channels(layer: PrunableLayer, channels: Sequence[int]) -> None:
 
 def stacked(rows: Sequence[Sequence[Tensor | None]]) -> Tensor:
     """Tensors of any shapes, those of a row one behind the other: [rows, values]."""
-    return torch.stack([torch.cat([one.flatten() for one in row if one is not None]) for row in rows])
+    return torch.stack([torch.cat([tensor.flatten() for tensor in row if tensor is not None]) for row in rows])

@@ -125,8 +125,8 @@ class OpenAIArchitecture:
             raise UserError(f"halves images {len(self.channels) - 1} times, which those of size {image_size} cannot be")
         plain = "Resnet{}sampleBlock2D" if self.resampling == "resnet" else "{}Block2D"
         down, up = (
-            tuple(f"Attn{way}Block2D" if attends else plain.format(way) for attends in self.attends)
-            for way in ("Down", "Up")
+            tuple(f"Attn{direction}Block2D" if attends else plain.format(direction) for attends in self.attends)
+            for direction in ("Down", "Up")
         )
         widths = {head_width(channels, flags) for channels in self.attended}
         try:
@@ -208,12 +208,12 @@ def get(state: State, name: str) -> Tensor:
 def translated(state: State, architecture: OpenAIArchitecture, flags: OpenAIFlags) -> dict[str, Tensor]:
     """The state dict of a UNet2DModel. Raises UserError where the file holds more or less than its architecture."""
     names = dict(ENDS)
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     used: set[str] = set()
     for there, here in architecture.modules():
         if f"{there}.qkv.weight" in state:
             names |= {f"{there}.norm": f"{here}.group_norm"}
-            found |= attention(state, there, here, flags)
+            weights |= attention(state, there, here, flags)
             used |= {f"{there}.{part}.{kind}" for part in ("qkv", "proj_out") for kind in ("weight", "bias")}
         elif f"{there}.in_layers.0.weight" in state:
             names |= {f"{there}.{old}": f"{here}.{new}" for old, new in RESIDUAL.items()}
@@ -222,11 +222,11 @@ def translated(state: State, architecture: OpenAIArchitecture, flags: OpenAIFlag
     for there, here in names.items():
         for kind in ("weight", "bias"):
             if (old := f"{there}.{kind}") in state:
-                found[f"{here}.{kind}"] = state[old]
+                weights[f"{here}.{kind}"] = state[old]
                 used.add(old)
     if left := sorted(set(state) - used):
         raise UserError(f"holds '{left[0]}', for which UNet2DModel has no place")
-    return found
+    return weights
 
 
 def attention(state: State, there: str, here: str, flags: OpenAIFlags) -> dict[str, Tensor]:
@@ -240,7 +240,7 @@ def attention(state: State, there: str, here: str, flags: OpenAIFlags) -> dict[s
         there, here: name of the attention in the file and in UNet2DModel.
         flags: of its training.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for kind in ("weight", "bias"):
         # 1×1 convolutions over positions there, linear layers here.
         whole, out = (get(state, f"{there}.{layer}.{kind}").squeeze(-1) for layer in ("qkv", "proj_out"))
@@ -250,9 +250,9 @@ def attention(state: State, there: str, here: str, flags: OpenAIFlags) -> dict[s
             )
         by_head = whole.unflatten(0, (-1, 3, head_width(len(out), flags))).unbind(1)
         parts = whole.chunk(3) if flags.use_new_attention_order else [part.flatten(0, 1) for part in by_head]
-        found |= {f"{here}.to_{name}.{kind}": part for name, part in zip("qkv", parts, strict=True)}
-        found[f"{here}.to_out.0.{kind}"] = out
-    return found
+        weights |= {f"{here}.to_{name}.{kind}": part for name, part in zip("qkv", parts, strict=True)}
+        weights[f"{here}.to_out.0.{kind}"] = out
+    return weights
 
 
 def head_width(channels: int, flags: OpenAIFlags) -> int:
