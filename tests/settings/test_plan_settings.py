@@ -1,4 +1,4 @@
-"""Plans: what does not go together is refused, and budgets are what is left when measuring is paid."""
+"""Plans: what does not go together is refused."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from specs import recipe_of
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.allocation import check_plan, measured_to_choose
+from unequal.experts.plan import check_plan
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.groups import planned_groups
@@ -19,7 +19,6 @@ RECIPE: dict[str, Any] = recipe_of(images=4000).model_dump(mode="json") | {
     "optimizer": OPTIMIZER,
 }
 SNR = {"kind": "snr", "count": 4, "min_ratio": 0.5}
-GAIN = {"allocation": {"kind": "gain", "first": 0.5, "rounds": 6}, "holdout_images": 10}
 INTERLEAVED = {"kind": "interleaved", "count": 4}
 SCHEDULE = NoiseSchedule.linear(1000)
 
@@ -41,16 +40,6 @@ def base(**changes: Any) -> Recipe:
     ("choices", "complaint"),
     [
         ({"from_images": 5, "start": "scratch"}, "from_images: 5 is for start 'base'; allowed: null"),
-        (GAIN | {"holdout_images": None}, "holdout_images: needed by allocation 'gain'"),
-        (GAIN | {"start": "scratch"}, "start: 'scratch'; allocation 'gain' compares with the base: allowed: base"),
-        (
-            GAIN | {"recipe": optimizer(decay="cosine")},
-            "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls",
-        ),
-        (
-            GAIN | {"recipe": optimizer(momentum_decay={"kind": "demon", "floor": 0.0, "lr_compensation": "none"})},
-            "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know",
-        ),
         ({"recipe": optimizer(decay_share=0.5)}, "decay_share: 0.5 has no meaning for decay 'constant'; allowed: 1.0"),
     ],
 )
@@ -73,28 +62,14 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], complaint
             "sampler.intervals: 30 of equal log-SNR, of which number",
         ),
         ({"recipe": optimizer(warmup_images=1001)}, 64, "recipe.images: 4000 leave 1000 to a group; the warm-up takes"),
-        # 4·2 + 6 errors of 200 images leave 1200, the half of which goes out alike.
-        (GAIN | {"holdout_images": 200}, 256, "recipe.images: 4000 leave 150 to a group; a batch takes 256"),
         # The data end has 31 of 1000 timesteps.
-        ({"allocation": {"kind": "timesteps"}}, 128, "recipe.images: 4000 leave 124 to a group; a batch takes 128"),
+        ({"allocation": "timesteps"}, 128, "recipe.images: 4000 leave 124 to a group; a batch takes 128"),
     ],
 )
 def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], batch: int, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
         check_plan(plan(**choices), SCHEDULE, base(snapshots=[2000]), batch)
     assert str(refusal.value).startswith(complaint)
-
-
-@pytest.mark.parametrize(
-    ("choices", "errors"),
-    [
-        ({}, 0),
-        ({"holdout_images": 10}, 0),
-        (GAIN, 4 * 2 + 6),
-    ],
-)
-def test_what_is_measured_to_choose_by_is_counted(choices: dict[str, Any], errors: int) -> None:
-    assert measured_to_choose(plan(**choices), 4) == 10 * errors
 
 
 def test_a_boundary_is_where_wan_hands_over_and_both_models_may_be_as_large() -> None:

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
-from unequal.experts.allocation import check_plan
+from unequal.experts.plan import check_plan
 from unequal.settings.core import FRESH, THREE_HEADS, Core, Role
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan

@@ -63,7 +63,7 @@ def costs(run: Path, training: str, seed: int, measured: Mapping[str, Any]) -> d
     return {
         "images": known.get("images_seen", ""),
         "training_flops": known.get("training_flops", ""),
-        "search_flops": own.get("search_flops", 0) + own.get("measuring_flops", 0),
+        "search_flops": own.get("search_flops", 0),
         "sampling_flops": known.get("sampling_flops_per_image", ""),
         "parameters": known.get("parameters", ""),
         "training_seconds": own.get("training_seconds", 0.0) + own.get("pruning_seconds", 0.0),

@@ -4,7 +4,6 @@ The results of a group are stored: a plan that was stopped resumes within the gr
 is the base or its pruned form, trained further within the group.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,25 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.allocation import Point, Trace, by_gain, measured_to_choose, shared_out, shares
 from unequal.experts.bank import Bank
-from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.experts.llm import RequestLog
 from unequal.experts.prune import PruningJob, figures_of, prune, pruned_record
-from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
+from unequal.models.backbones.backbone import images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, load_record, save_model
 from unequal.models.pruned import load_any_model
 from unequal.randomness import torch_seed
 from unequal.runtime.files import appearing, content_hash, read_facts, remove, write_facts
 from unequal.runtime.workspace import Workspace, nested
-from unequal.settings.groups import ByGain, Plan
+from unequal.settings.groups import Plan
+from unequal.settings.recipe import Recipe
 from unequal.settings.training import Training
-from unequal.timesteps.groups import TimestepGroup, planned_groups
-from unequal.timesteps.partition import timesteps_of
+from unequal.timesteps.building import sampler_inside
+from unequal.timesteps.groups import foreseen_groups, planned_groups
+from unequal.timesteps.partition import TimestepSet, timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
 from unequal.training.timestep_files import NumberedGroup
@@ -39,8 +38,6 @@ from unequal.training.train import Outcome, TrainingJob, train_further
 
 #: Models in a group's folder after pruning, and after training.
 PRUNED, MODEL = "pruned", "model"
-#: Measurements of all groups from which their budgets follow.
-TRACE = "allocation.json"
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class ExpertsJob:
         plan: how models come about.
         name: of their folder below `artifacts/models`.
         base: folder of the base, with its snapshots where the plan starts from one.
-        data: the training images, and the held-out ones where models are measured.
+        data: the training images.
         training: settings that all trainings share.
         seed: of pruning, fresh weights, batches and noise.
         excess: [T], the base's loss beyond the optimal denoiser's; needed for groups of equal excess loss alone.
@@ -88,38 +85,42 @@ def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list
         UserError: groups that cannot be made, a limit out of reach, a recipe that does not fit the base.
     """
     start = asked.start
-    groups = groups_of(asked, load_record(start))
-    trace = Trace(workspace.work / TRACE)
-    parts = [Part(nested(workspace, f"group_{one.group}"), asked, start, one, len(groups), trace) for one in groups]
-    found = [part.figures(images) for part, images in zip(parts, allocated(asked, parts), strict=True)]
-    return [part.model for part in parts], found
+    base = load_record(start)
+    planned = planned_groups(asked.plan.groups, base.spec.noise_schedule(), asked.excess)
+    groups = [NumberedGroup.of(number, group) for number, group in enumerate(planned)]
+    images = images_of_groups(asked.plan, [group.range for group in groups])
+    parts = [Part(nested(workspace, f"group_{one.group}"), asked, start, one, len(groups)) for one in groups]
+    return [part.model for part in parts], [part.figures(own) for part, own in zip(parts, images, strict=True)]
 
 
-def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
-    """The groups of a plan, with their limits."""
-    found = planned_groups(asked.plan.groups, base.spec.noise_schedule(), asked.excess)
-    return [NumberedGroup.of(number, one) for number, one in enumerate(found)]
+def images_of_groups(plan: Plan, ranges: Sequence[TimestepSet]) -> list[int]:
+    """Share a plan's images out over its groups: equally, or in proportion to their timesteps; whole images."""
+    lengths = [chosen.length if plan.allocation == "timesteps" else 1 for chosen in ranges]
+    edges = np.rint(np.cumsum([0, *lengths]) / np.sum(lengths) * plan.recipe.images).astype(int)
+    return np.diff(edges).tolist()
 
 
-def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
-    """Images of each group's training, of the plan's. Those that are measured to choose by are paid for first.
+def check_plan(plan: Plan, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
+    """Raise UserError where a plan cannot be carried out, except where only measured losses can show it.
 
-    A forward pass alone costs a third of an image in training, see `FORWARDS_PER_STEP`.
+    Args:
+        plan: the settings.
+        schedule: whose timesteps are grouped.
+        base: by which the base is trained.
+        batch_size: of all trainings.
     """
-    plan, chosen = asked.plan, asked.plan.allocation
-    images = plan.recipe.images - math.ceil(measured_to_choose(plan, len(parts)) / FORWARDS_PER_STEP)
-    if not isinstance(chosen, ByGain):
-        return shared_out(images, shares(plan, [TimestepGroup(part.group.range, 1.0) for part in parts]))
-    falling = 0.0 if plan.recipe.optimizer.decay == "constant" else plan.recipe.optimizer.decay_share
-    before = by_gain(
-        chosen,
-        int((1 - falling) * images),
-        len(parts),
-        asked.training.batch_size,
-        parts[0].trace,
-        lambda group, given: parts[group].measured(given),
-    )
-    return [int(given / (1 - falling)) for given in before]
+    recipe = plan.recipe
+    if recipe.prediction != base.prediction or recipe.prediction == "mixed":
+        raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
+    if plan.from_images is not None and plan.from_images not in base.snapshots:
+        raise UserError(f"from_images: {plan.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
+    groups = foreseen_groups(plan.groups, schedule)
+    least = min(images_of_groups(plan, [group.range for group in groups]))
+    for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
+        if least < needed:
+            raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
+    for group in [] if plan.groups.needs_excess else groups:
+        sampler_inside(recipe.sampler, group.range, schedule)
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,6 @@ class Part:
         asked: the plan.
         start: folder of the base.
         group, groups: which group, of how many.
-        trace: of all groups, where budgets are settled by what they gain.
     """
 
     workspace: Workspace
@@ -139,7 +139,6 @@ class Part:
     start: Path
     group: NumberedGroup
     groups: int
-    trace: Trace
 
     @property
     def model(self) -> Path:
@@ -152,13 +151,9 @@ class Part:
         _, decided = self.pruned
         began = time.perf_counter()
         outcome = self.trained(images)
-        seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
+        seconds = time.perf_counter() - began
         figures = self.save_and_summarize(outcome) | {"training_seconds": seconds, "pruning": decided}
         return write_figures(self.model, figures)
-
-    @property
-    def points(self) -> list[Point]:
-        return self.trace.of(self.group.group)
 
     @cached_property
     def pruned(self) -> tuple[Path, dict[str, Any] | None]:
@@ -181,19 +176,11 @@ class Part:
         bank = [] if decision is None else [one.model_dump(include=facts) for one in decision.bank.candidates]
         return folder, write_figures(folder, figures_of(job, pruned, decision) | took | {"bank": bank})
 
-    def trained(self, images: int, *, falls: bool = True) -> Outcome:
-        """Train the group's model up to so many images, resuming where its training was stopped.
-
-        Args:
-            images: of the group, without those that the base's compute pays for.
-            falls: whether the learning rate falls at the end, as the recipe says; else the training may be resumed.
-        """
+    def trained(self, images: int) -> Outcome:
+        """Train the group's model with so many images, besides those that the base's compute pays for."""
         asked, (pruned, _) = self.asked, self.pruned
         more = self.images_for_base_share(load_record(pruned))
         recipe = asked.plan.recipe.model_copy(update={"images": images + more})
-        if not falls:
-            steady = recipe.optimizer.model_copy(update={"decay": "constant", "decay_share": 1.0})
-            recipe = recipe.model_copy(update={"optimizer": steady})
         job = TrainingJob(f"{asked.name}/group_{self.group.group}", recipe, asked.training, asked.data, asked.seed)
         fresh = asked.plan.start == "scratch"
         return train_expert(self.workspace, job, pruned, self.group, self.groups, fresh_weights=fresh)
@@ -205,52 +192,19 @@ class Part:
         spent = load_record(self.start).total_flops
         return images_affordable(self.asked.plan.base_share * spent / self.groups, parent.macs)
 
-    def measured(self, images: int) -> tuple[float, float]:
-        """Error of the group's model after so many images at a constant rate, by which budgets are settled; seconds."""
-        folder, _ = self.pruned
-        began = time.perf_counter()
-        net = self.trained(images, falls=False).start.net if images else load_any_model(folder)[0]
-        seconds = time.perf_counter() - began
-        return self.held_out(CHOICE).error(net, self.group.range), seconds
-
-    def held_out(self, half: int) -> HeldOut:
-        count = self.asked.plan.holdout_images
-        assert count is not None  # as the settings see to
-        return HeldOut.of(
-            self.asked.data,
-            half,
-            count=count,
-            spec=load_record(self.start).spec,
-            seed=self.asked.seed,
-            device=self.workspace.device,
-        )
-
     def save_and_summarize(self, outcome: Outcome) -> dict[str, Any]:
         """Save the group's model, and return its figures."""
         record, net = trained_record(outcome), outcome.start.net
         write_model(self.model, outcome, net, record)
         Bank(self.workspace.work).publish(self.model)
         RequestLog(self.workspace.work).publish(self.model)
-        lines, share = curve(outcome.trained.log), self.group.range.length / record.spec.timesteps
+        lines = curve(outcome.trained.log)
         facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
         return (
             self.group.model_dump()
             | {name: getattr(record, name) for name in facts}
-            | {
-                "inherited_images_inside": round(record.inherited_images * share),
-                # Measurements that select; those that are reported do not count.
-                "measuring_flops": (self.asked.plan.holdout_images or 0) * len(self.points) * record.macs,
-            }
             | {"final_loss": lines[-1]["loss"] if lines else None}
-            | self.errors_on_held_out(net)
         )
-
-    def errors_on_held_out(self, net: nn.Module) -> dict[str, Any]:
-        """Errors of the base and of the group's model on held-out images, where the plan asks for them."""
-        if self.asked.plan.holdout_images is None:
-            return {}
-        report, models = self.held_out(REPORT), {"base": load_any_model(self.start)[0], "expert": net}
-        return {"holdout_error": {name: report.error(one, self.group.range) for name, one in models.items()}}
 
 
 def figures_with(folder: Path) -> dict[str, Any] | None:
@@ -281,7 +235,6 @@ def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "images": figures[0]["inherited_images"] + sum(one["images_seen"] for one in figures),
         "training_flops": figures[0]["inherited_flops"] + sum(one["training_flops"] for one in figures),
         "search_flops": sum(one.get("search_flops", 0) for one in searches),
-        "measuring_flops": sum(one["measuring_flops"] for one in figures),
         "pruning_seconds": sum(one["seconds"] for one in searches),
         "training_seconds": sum(one["training_seconds"] for one in figures),
     }

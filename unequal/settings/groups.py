@@ -7,7 +7,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
-from unequal.settings.values import DrawCount
 from unequal.timesteps.groups import BY_EXCESS, Grouping
 
 
@@ -78,29 +77,6 @@ class Groups(Strict):
         return self
 
 
-class Equal(Strict):
-    """Equally many images for each group, as paper 3's budgets amount to."""
-
-    kind: Literal["equal"]
-
-
-class ByTimesteps(Strict):
-    """In proportion to the timesteps of each group, as a joint training would draw them."""
-
-    kind: Literal["timesteps"]
-
-
-class ByGain(Strict):
-    """Equal at first, then in rounds: each to the group whose held-out error has last fallen fastest by the image."""
-
-    kind: Literal["gain"]
-    first: float = Field(gt=0, lt=1, description="share of the budget that is given out equally")
-    rounds: int = Field(gt=0, le=1000, description="in which the rest is given out, as many images each")
-
-
-Allocation = Annotated[Equal | ByTimesteps | ByGain, Field(discriminator="kind")]
-
-
 class Plan(Strict):
     """A way to train models for groups of timesteps."""
 
@@ -109,9 +85,8 @@ class Plan(Strict):
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
     from_images: PositiveInt | None = Field(None, description="the base's snapshot after so many images; null: its end")
     recipe: RangeRecipe = Field(description="of each group's model, on its timesteps; images of all groups together")
-    allocation: Allocation = Field(default=Equal(kind="equal"), description="of the recipe's images to the groups")
+    allocation: Literal["equal", "timesteps"] = Field("equal", description="of images: equally, or by timesteps")
     base_share: float = Field(0.0, ge=0, description="from scratch: share of the base's training FLOPs spent too")
-    holdout_images: DrawCount | None = Field(None, description="that compare a group's model with the base; null: none")
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
@@ -124,22 +99,4 @@ class Plan(Strict):
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         if self.from_images is not None and self.start == "scratch":
             raise ValueError(f"from_images: {self.from_images} is for start 'base'; allowed: null")
-        # Budgets that are settled on the way need held-out images, and a rate that does not fall yet.
-        if not isinstance(self.allocation, ByGain):
-            return self
-        if self.holdout_images is None:
-            raise ValueError("holdout_images: needed by allocation 'gain'")
-        if self.start == "scratch":
-            raise ValueError("start: 'scratch'; allocation 'gain' compares with the base: allowed: base")
-        optimizer = self.recipe.optimizer
-        if optimizer.decay != "constant" and optimizer.decay_share == 1:
-            raise ValueError(
-                "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls: allowed: "
-                "below 1"
-            )
-        if optimizer.momentum_decay is not None:
-            raise ValueError(
-                "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know; allowed: "
-                "null"
-            )
         return self
