@@ -64,6 +64,7 @@ def test_what_differs_in_sampling_alone_is_trained_once(tmp_path):
         ({"experiment__endpoints": {"fid": 0.0}}, "experiment.endpoints.fid"),
         ({"experiment__endpoints": DELETE}, "experiment.endpoints: missing"),
         ({"experiment__rates__factors": [1.0]}, "experiment.rates.factors"),
+        ({"experiment__variants__v_rate_0": {}}, "variants.v_rate_0: the name of"),
         ({"experiment__variants__v": {"like": "w"}}, "experiment.variants.v.like: 'w'; allowed: another variant"),
         ({"experiment__variants__joint": {"like": "experts"}}, ".like: "),
         ({"experiment__variants__v": {"data.holdout": 0.5}}, "variants.v: 'data.holdout': variants do not differ"),

@@ -1,5 +1,6 @@
 """The declaration of an experiment: a whole params file whose section `experiment` names variants as changes of it."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,8 @@ class Experiment(Strict):
     def names_are_variants(self) -> Self:
         """Contrasts and likenesses name variants."""
         for name in self.variants:
+            if re.fullmatch(r"base_\d+|.*_rate_\d+", name):
+                raise ValueError(f"variants.{name}: the name of a base, or of a rate that is tried; allowed: another")
             chain = [name]
             while (other := self.variants[chain[-1]].get(LIKE)) is not None:
                 if other not in self.variants or other in chain:

@@ -12,6 +12,7 @@ from unequal.experiments.declaration import Declared, Endpoint
 from unequal.pipeline.commit import git
 from unequal.report.formatting import today
 from unequal.runtime.files import read_json, require, write_csv, write_json
+from unequal.settings.strict import read_yaml
 
 #: Libraries whose versions a record names.
 LIBRARIES = ("torch", "numpy", "diffusers", "accelerate", "torch-fidelity")
@@ -100,12 +101,15 @@ def write(folder: Path, run: Path, declared: Declared, root: Path) -> list[str]:
         ),
         "date": today(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
+        "device": conditions["device"],
         "hours": round((seconds + measuring) / 3600, 2),
         "data": {name: facts[name] for name in ("source", "shape", "sha256") if name in facts},
+        "fid_of_real_images": read_json(run / "results/fid/reference.json")["real_against_real"]["fid"],
         "conditions": conditions,
     }
     write_json(folder / RECORD, record)
-    chosen = {file.stem: read_json(file) for file in sorted((run / "artifacts/rates").glob("*.json"))}
+    rated = [name for name in declared.variants if declared.experiment.rates and declared.training_of(name) == name]
+    chosen = {name: read_json(run / f"artifacts/rates/{name}.json") for name in rated}
     return [
         f"{variant}: the best learning rate, {one['factor']:g} times its own, is at the edge; add factors beyond it"
         for variant, one in chosen.items()
@@ -114,6 +118,7 @@ def write(folder: Path, run: Path, declared: Declared, root: Path) -> list[str]:
 
 
 def figures_below(run: Path) -> Iterator[Path]:
-    """Figures of all trainings and measurements."""
-    for kind in ("trainings", "endpoints"):
-        yield from sorted((run / "results" / kind).glob("*/*.json"))
+    """Figures of all trainings and measurements of a run's graph; a folder may hold those of earlier ones too."""
+    for stage in read_yaml(run / "dvc.yaml")["stages"].values():
+        paths = [path for metric in stage.get("metrics", ()) for path in metric]
+        yield from (run / path for path in paths if path.startswith(("results/trainings/", "results/endpoints/")))

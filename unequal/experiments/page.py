@@ -54,13 +54,16 @@ def publish(
         diverged: variants of which a training diverged.
     """
     experiment, record = declared.experiment, json_or_none(folder / RECORD) or {}
-    verdicts = [one.verdict for one in judgements]
+    real, verdicts = record.get("fid_of_real_images"), [one.verdict for one in judgements]
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
     report = Report(
         title=experiment.question,
         lead=f"{len(judgements)} contrasts, {len(experiment.seeds)} seeds: {counts or 'none judged'}",
         facts=" · ".join(f"{key} {record[key]}" for key in ("commit", "date", "hours") if key in record),
-        tables=[contrasts_table(declared, judgements), means_table(declared, rows, diverged)],
+        tables=[
+            contrasts_table(declared, judgements),
+            means_table(declared, rows, diverged, real),
+        ],
         conditions={key.replace("_", " "): str(one) for key, one in record.get("conditions", {}).items()},
         drawings=drawings(folder, declared, judgements),
         rows={},
@@ -101,7 +104,9 @@ def contrasts_table(declared: Declared, judgements: Sequence[Judgement]) -> Tabl
     return Table("Contrasts", ("what differs", *COLUMNS), rows, NOTE)
 
 
-def means_table(declared: Declared, rows: Sequence[Mapping[str, Any]], diverged: Sequence[str]) -> Table:
+def means_table(
+    declared: Declared, rows: Sequence[Mapping[str, Any]], diverged: Sequence[str], real: float | None
+) -> Table:
     """Table of variants: geometric means of endpoints over the seeds, rates and costs."""
     endpoints = [name for name in NAMES if name in declared.experiment.endpoints]
     lines = list[tuple[str, ...]]()
@@ -123,7 +128,10 @@ def means_table(declared: Declared, rows: Sequence[Mapping[str, Any]], diverged:
             )
         )
     columns = ("variant", *(NAMES[name] for name in endpoints), "learning rate", "images", "training FLOPs")
-    return Table("Variants", columns, lines, "Geometric means over the seeds; costs include those of the base.")
+    ends = [f"{real:.4g}" if name == "fid" and real is not None else "" for name in endpoints]
+    references = [("real images", *ends, "", "", "")] if any(ends) else []
+    note = "Geometric means over the seeds; costs include those of the base."
+    return Table("Variants", columns, lines, note, references)
 
 
 def drawings(folder: Path, declared: Declared, judgements: Sequence[Judgement]) -> list[Drawing]:
