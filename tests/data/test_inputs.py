@@ -219,7 +219,14 @@ FOLDERS = {
         ["a/1", "b/1"], ["readme.md", "a/Thumbs.db", "LICENSE"], ["a", "b"], [0, 1],
         "left out 3 files without a picture (1 without an ending, 1 .db, 1 .md, first LICENSE)", 3,
     ),
-    "captions": Folder(["1.png", "2.png"], ["1.txt", "2.txt", "2.json", "metadata.jsonl"], None, [], FLAT),
+    "captions": Folder(
+        ["a/1", "b/2"], ["a/1.txt", "b/2.txt", "b/2.json", "metadata.jsonl"], ["a", "b"], [0, 1],
+        "left out 4 captions (1.txt, 2.json, 2.txt, …)",
+    ),
+    "unfinished downloads": Folder(
+        ["a/1.png", "b/1.png"], ["a/9.png~", "b/2.jpg.part"], ["a", "b"], [0, 1],
+        "left out 2 files without a picture (1 .png~, 1 .part, first 9.png~)", 2,
+    ),
     "a stray picture in the root": Folder(
         ["a/1", "b/1", "contact sheet"], [], ["a", "b"], [0, 1],
         "left out 1 image next to the classes' folders (contact sheet)", 1,

@@ -50,12 +50,14 @@ class PictureFolder:
         files: in the order of their paths.
         left_out: files that are no pictures, and none's companion: a caption has its name, a list is METADATA.
         foreign: folders of other programs, which are not looked into.
+        companions: captions and lists, which are not read.
     """
 
     folder: Path
     files: list[Path]
     left_out: list[Path] = field(default_factory=list)
     foreign: list[Path] = field(default_factory=list)
+    companions: list[Path] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: Path) -> Self:
@@ -75,8 +77,10 @@ class PictureFolder:
             (pictures if not unfinished and is_picture(file) else others).append(file)
         foreign = [path for path in foreign if not path.name.startswith(".")]
         names = {file.with_suffix("") for file in pictures}
-        others = [file for file in others if file.with_suffix("") not in names and file.name not in METADATA]
-        listed = cls(folder, pictures, others, foreign)
+        companions = [file for file in others if file.with_suffix("") in names or file.name in METADATA]
+        left = set(others) - set(companions)
+        others = [file for file in others if file in left]
+        listed = cls(folder, pictures, others, foreign, companions)
         if not pictures:
             raise UserError(f"{folder}: no images in it{listed.notes(': ')}")
         refuse_linked_twice(pictures)
@@ -91,6 +95,8 @@ class PictureFolder:
             parts.append(f"{counted(len(self.left_out), 'file')} without a picture ({endings_of(self.left_out)})")
         if self.foreign:
             parts.append(f"{counted(len(self.foreign), 'folder')} of other programs ({first_names(self.foreign)})")
+        if self.companions:
+            parts.append(f"{counted(len(self.companions), 'caption')} ({first_names(self.companions)})")
         return f"{before}left out {' and '.join(parts)}" if parts else ""
 
 
