@@ -49,8 +49,9 @@ def test_pictures_are_those_of_the_ensemble_for_the_same_seed(trained: Path):
     np.testing.assert_array_equal(pictures(trained / "same"), pictures(trained / "some"))
     done("sample", "longer", "--count", 7, "--seed", 1, "--out", "one", "--grid")
     (grid,) = pictures(trained / "one")
-    assert grid.shape == (21 * 3 * 8, 21 * 3 * 8)  # enlarged to 512 pixels at most
-    np.testing.assert_array_equal(grid[::21, ::21][8:16, :8], pictures(trained / "some")[3])
+    assert grid.shape == (18 * 3 * 9, 18 * 3 * 9)  # a pixel between pictures; enlarged to 512 pixels at most
+    np.testing.assert_array_equal(grid[::18, ::18][9:17, :8], pictures(trained / "some")[3])
+    assert (grid[::18, ::18][8] == 255).all()
 
 
 def test_interpolated_pictures_lead_from_one_seed_to_another(trained: Path) -> None:

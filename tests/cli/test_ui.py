@@ -47,7 +47,9 @@ def test_the_printed_address_is_that_of_the_experiments_runs(project: Path) -> N
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            address = f"http://127.0.0.1:{port}/#/experiments/1/runs?workflowType=machine_learning\n"
+            address = (
+                f"http://127.0.0.1:{port}/#/experiments/1/runs?workflowType=machine_learning&viewStateShareKey=models\n"
+            )
             assert process.stdout.readline() == address
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/version", timeout=30) as answer:
                 assert answer.status == 200

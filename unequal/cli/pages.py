@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unequal.errors import UserError, say
-from unequal.pipeline.mlflow_logger import MlflowLogger, database_file, experiment_number
+from unequal.pipeline.mlflow_logger import MODELS_VIEW, MlflowLogger, database_file, experiment_number
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.secrets import without_secrets
 from unequal.pipeline.workdirs import project_root
@@ -65,7 +65,11 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
 
 def show(server: str, experiment: str | None, browser: bool) -> None:
     """Print the address of an experiment's runs, which MLflow's first page does not show, and open it."""
-    place = f"experiments/{experiment}/runs?workflowType=machine_learning" if experiment else "experiments"
+    place = (
+        f"experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={MODELS_VIEW}"
+        if experiment
+        else "experiments"
+    )
     say(f"{without_secrets(server, server)}/#/{place}")
     if browser:
         webbrowser.open(f"{server}/#/{place}")

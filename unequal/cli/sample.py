@@ -11,7 +11,7 @@ from torch.nn import functional
 from unequal.cli.architecture import Sections
 from unequal.cli.export import MODELS, autoencoder_of, best, trained
 from unequal.cli.loading import AUTOENCODER, timesteps_of
-from unequal.data.grids import enlarged, png_of, tiled
+from unequal.data.grids import enlarged, png_of, spaced, tiled
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.models.autoencoder import load_autoencoder
@@ -148,7 +148,7 @@ def write_pictures(request: PictureRequest, out: Path, grid: bool) -> str:
         place.mkdir()
         pictures = {f"{number:05d}": image for number, image in enumerate(images)}
         if grid:
-            pictures = {"grid": enlarged(tiled(images), GRID_PIXELS)}
+            pictures = {"grid": enlarged(tiled(spaced(images)), GRID_PIXELS)}
         for name, picture in pictures.items():
             (place / f"{name}.png").write_bytes(png_of(picture))
     way = "" if request.interpolate is None else f" to {request.interpolate}, interpolated"

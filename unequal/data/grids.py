@@ -11,6 +11,11 @@ from PIL import Image
 ROWS = 4
 
 
+def spaced(images: np.ndarray) -> np.ndarray:
+    """Images [N, C, H, W] with a white margin at the right and below, an eighth of their size."""
+    return np.pad(images, ((0, 0), (0, 0), *((0, max(1, side // 8)) for side in images.shape[2:])), constant_values=255)
+
+
 def tiled(images: np.ndarray) -> np.ndarray:
     """One image [C, H·rows, W·columns] of images [N, C, H, W], row by row, about as high as wide; the rest is black."""
     count, channels, height, width = images.shape
