@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from unequal import errors
 from unequal.errors import MissingExtra
-from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of
+from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, resized
 from unequal.evaluation.features import features_of
 from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, network_of
 from unequal.runtime.files import content_hash, read_json, write_json
