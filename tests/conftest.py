@@ -16,7 +16,6 @@ from specs import spec_of
 from stage_project import write_params
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from torch import nn
-from watched import noting
 
 from unequal.data.prepared import PreparedData
 from unequal.models.backbones.dit.backbone import config_for
@@ -33,10 +32,10 @@ MakeRecord = Callable[..., ModelRecord]
 
 @pytest.fixture(scope="session")
 def tiny_pipeline(tmp_path_factory: pytest.TempPathFactory, worker_id: str, warm_place: Path) -> TinyPipeline:
-    """A tiny pipeline, run by Snakemake with notes of all that is opened, recorded by DVC and committed."""
+    """A tiny pipeline, run by Snakemake, recorded by DVC and committed."""
     base = tmp_path_factory.getbasetemp()
     shared = (base if worker_id == "master" else base.parent) / "tiny"
-    found = TinyPipeline(shared / "project", shared / "notes")
+    found = TinyPipeline(shared / "project")
     with FileLock(shared.with_suffix(".lock")):
         if not shared.exists():
             shared.mkdir()
@@ -54,7 +53,7 @@ def make(tiny: TinyPipeline, warm_place: Path) -> None:
     write_images(project)
     commit(project, "tiny")
     warm = {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
-    run(tiny.project, "snakemake", "--cores", "2", environment=noting(tiny.notes, tiny.project) | warm)
+    run(tiny.project, "snakemake", "--cores", "2", environment=warm)
     run(tiny.project, "python", "-m", "unequal", "record", environment=warm)
     commit(tiny.project, "recorded")
 

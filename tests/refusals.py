@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -11,15 +10,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from unequal.code import fingerprint
-
 ROOT = Path(__file__).parents[1]
 #: Content of an output before a refused stage, and after it.
 EARLIER = "of an earlier run"
 
 
-#: Fingerprint of a program whose code does not change meanwhile: most of the time of a refused stage.
-fingerprint_once = cache(fingerprint)
+def without_code(*_: object, **__: object) -> None:
+    """Stands for `started_with`, most of the time of a refused stage."""
 
 
 class Stage(Protocol):
@@ -51,7 +48,7 @@ def table(bad: dict[str, Bad]) -> pytest.MarkDecorator:
 def in_process(stage: Stage, *options: str) -> Ended:
     """Run a stage within this process; what is no refusal is raised as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unequal.pipeline.stage.fingerprint", fingerprint_once)
+        patch.setattr("unequal.pipeline.stage.started_with", without_code)
         result = CliRunner().invoke(stage.main, options)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -9,8 +9,8 @@ from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_ru
 from filelock import FileLock
 from harness.projects import edit, environment_of, run
 
-from unequal.pipeline.devices import LENT, VISIBLE
 from unequal.pipeline.engines import ALONE
+from unequal.pipeline.gpus import LENT, VISIBLE
 from unequal.report.captions import CAPTIONS, FIRST_SCREEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]

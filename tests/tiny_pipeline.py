@@ -13,10 +13,9 @@ IMAGES = "outside/images.npz"
 
 @dataclass(frozen=True)
 class TinyPipeline:
-    """A project whose pipeline has run, and notes of what its programs have opened."""
+    """A project whose pipeline has run."""
 
     project: Path
-    notes: Path
 
     def copied(self, target: Path) -> Path:
         """A copy to be changed, in which both engines find nothing to do either."""

@@ -1,4 +1,4 @@
-"""Files that programs open, and outputs that they make with a stub in place of the harness."""
+"""Definitions that programs call, and outputs that they make with a stub in place of the harness."""
 
 import csv
 import importlib
@@ -7,77 +7,25 @@ import os
 import re
 import shlex
 import shutil
-from functools import cache
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 import torch
 from dvc.repo import Repo
-from harness.projects import run
 
-from unequal.code import HARNESS, Tree
+from unequal.pipeline.definitions import FORMULAS
+from unequal.pipeline.fingerprint import code_of
 from unequal.runtime.files import content_hash, write_json
+from unequal.runtime.place import ROOT
 from unequal.runtime.processes import threads
 from unequal.settings.training import Runtime
-
-#: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.
-HOOK = """
-import importlib.util, os, sys
-
-if "-m" in sys.orig_argv and "NOTES" in os.environ:
-    program = sys.orig_argv[sys.orig_argv.index("-m") + 1]
-    notes = os.open(f"{os.environ['NOTES']}/{program}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def note(event, arguments):
-        if event == "open" and isinstance(arguments[0], str):
-            path = os.path.abspath(arguments[0])
-            if path.endswith(".pyc") and "__pycache__" in path:
-                path = importlib.util.source_from_cache(path)
-            os.write(notes, f"{path}\\n".encode())
-
-    sys.addaudithook(note)
-"""
-
-
-def noting(notes: Path, project: Path) -> dict[str, str]:
-    """The environment in which a project's programs note what they open, in a folder of notes, which is made."""
-    notes.mkdir(parents=True)
-    (notes / "sitecustomize.py").write_text(HOOK)
-    return {"NOTES": str(notes), "PYTHONPATH": f"{notes}{os.pathsep}{project}"}
-
-
-@cache
-def tree_of(project: Path) -> Tree:
-    """The code of a project that nobody edits: all programs share what was read."""
-    return Tree(project)
-
-
-@cache
-def tracked_of(project: Path, *given: str) -> frozenset[Path]:
-    """Files in git that may count: no settings, no results, nothing that is given from outside."""
-    excluded = (":!*params.yaml", ":!results", *(f":!{pattern}" for pattern in given))
-    return frozenset(project / path for path in run(project, "git", "ls-files", *excluded).split())
-
-
-@cache
-def harness_of(project: Path) -> frozenset[Path]:
-    """Modules of the harness; what it alone imports belongs to it."""
-    own = [project.joinpath(*name.split(".")) for name in HARNESS]
-    modules = {file for place in own for file in (*place.glob("*.py"), place.with_suffix(".py")) if file.is_file()}
-    imported = {path for file in modules for path in tree_of(project).fingerprint(file)["modules"]}
-    return frozenset(modules | {project / path for path in imported})
-
-
-def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str]:
-    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own."""
-    files = list(notes.glob(f"{'.'.join(program.with_suffix('').parts)}.*"))
-    opened = {Path(line) for file in files for line in file.read_text().split("\n")}
-    assert project / program in opened
-    code = tree_of(project).fingerprint(project / program)
-    counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
-    return {str(file) for file in (opened & tracked_of(project, *given)) - counted - harness_of(project)}
 
 
 class Stub:
@@ -107,8 +55,34 @@ class Stub:
         return lambda *_, **__: None
 
 
-def other_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> set[str]:
-    """Return outputs that differ with a stub for the harness: of the program's first instance in a finished graph."""
+@contextmanager
+def calls_noted(root: Path) -> Iterator[set[tuple[str, str]]]:
+    """Note (module below `unequal`, definition) of all code of the project that is called in the block."""
+    codes, here = set[CodeType](), str(root / "unequal")
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
+    calls = set[tuple[str, str]]()
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+        for code in codes:
+            name = code.co_qualname.partition(".<locals>")[0]
+            if code.co_filename.startswith(here) and "<" not in name:
+                calls.add((os.path.relpath(code.co_filename, here), name))
+
+
+def run_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> tuple[set[str], set[str]]:
+    """Run a program's first instance in a finished graph with a stub for the harness.
+
+    Returns outputs that differ, and definitions that count, that it has called and its code file lacks.
+    """
     module = ".".join(program.with_suffix("").parts)
     command = importlib.import_module(module).main
     graph = Repo(str(place)).stage.load_all(str(place / "dvc.yaml"))
@@ -118,13 +92,15 @@ def other_without_the_harness(place: Path, program: Path, work: Path, runtime: R
         words = shlex.split(stage.cmd.partition(f" -m {module}")[2])
         options = command.make_context(program.stem, words).params
         settings = command.settings.read(Path("params.yaml"), **options)
-        with threads(runtime.threads):
+        with threads(runtime.threads), calls_noted(ROOT) as called:
             command.function(Stub(runtime, work), settings, **options)
         made = [file.relative_to("stubbed") for file in Path("stubbed").rglob("*") if file.is_file()]
         assert made
         other = {str(file) for file in made if content(file) != content("stubbed" / file)}
         shutil.rmtree("stubbed")
-    return other
+        code = json.loads(Path(str(code_of(stage))).read_text())["definitions"]
+    counted = {name for file, name in called if file in FORMULAS or file.split(os.sep)[0] in FORMULAS}
+    return other, counted - code.keys()
 
 
 #: Fields of JSON and CSV files that differ from run to run: seconds and speeds.

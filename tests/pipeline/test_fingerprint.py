@@ -1,197 +1,247 @@
-"""The fingerprint of a program's code, in a small project and in this one."""
+"""Code files of this project's stages: planted edits in a copy of the code make stale what computes with them alone."""
 
-from importlib.metadata import packages_distributions
+import ast
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from graph import ROOT, instances
 from one_line import refusal
 
-from unequal.code import DISTRIBUTIONS, ROOT, Fingerprint, fingerprint, module_of
-from unequal.pipeline.fingerprint import programs, write_fingerprints
+from unequal.pipeline import fingerprint
+from unequal.pipeline.definitions import FORMULAS, Project
+from unequal.pipeline.fingerprint import (
+    CODE,
+    KEYS,
+    content_of,
+    current_code,
+    default_strings,
+    differences,
+    started_with,
+    strings_in,
+    write_code,
+)
+from unequal.pipeline.graph import stages_of
+from unequal.runtime.files import read_json
+from unequal.settings.strict import read_yaml
 
-FILES = {
-    "stages/__init__.py": "",
-    "stages/draw.py": "from unequal.shapes import circle\nfrom unequal.pipeline.stage import stage\n",
-    "stages/write.py": "def main():\n    from unequal.texts import letters\n",
-    "unequal/__init__.py": "",
-    "unequal/shapes/__init__.py": "",
-    "unequal/shapes/circle.py": "import numpy as np\nfrom ..numbers import pi\n\ndef area(r):\n    return pi * r**2\n",
-    "unequal/numbers.py": "import math\npi = math.pi\n",
-    "unequal/texts/__init__.py": "",
-    "unequal/texts/letters.py": "import yaml\nfrom pathlib import Path\nTEXT = 'letter.md'\n",
-    "unequal/texts/letter.md": "Dear reader\n",
-    "unequal/texts/README.md": "Letters\n",
-    "unequal/typed.py": "",
-    "unequal/pipeline/__init__.py": "",
-    "unequal/pipeline/stage.py": "import torch\nfrom unequal.hidden import x\n",
-    "unequal/hidden.py": "x = 1\n",
-    "dvc.yaml": (
-        "stages:\n  code: {cmd: python -m unequal.pipeline.fingerprint}\n  draw: {cmd: python -m stages.draw}\n"
-        "  write: {cmd: 'env PYTHONPATH=. python -P -m stages.write --to you'}\n"
-        "  more: {cmd: python -m stages.write --to me}\n"
-    ),
-}
+GRAPH = Path("dvc.yaml")
+
+
+@pytest.fixture(scope="module")
+def stages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return stages_of(GRAPH)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the code, which each test puts back."""
+    target = tmp_path_factory.mktemp("code")
+    for name in ("unequal", "stages"):
+        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return target
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+def codes(stages, copy, monkeypatch) -> Callable[[], dict[str, dict]]:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(fingerprint, "stages_of", lambda graph: stages)
+    default_strings.cache_clear()
+    return lambda: current_code(GRAPH, copy)
+
+
+@pytest.fixture(scope="module")
+def before(stages, copy):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setattr(fingerprint, "stages_of", lambda graph: stages)
+        return current_code(GRAPH, copy)
+
+
+def edited(file: Path, old: str, new: str) -> str:
+    text = file.read_text(encoding="utf-8")
+    assert old in text, f"{file}: {old}"
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return text
+
+
+def changed(before: dict[str, dict], after: dict[str, dict]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+#: The package's own words: one edit of each kind that must not count.
+SAYING = (
+    ("unequal/training/optimizer.py", '"""', '"""Here: '),
+    ("unequal/training/loop.py", "import", "# One.\nimport"),
+    ("unequal/settings/complaints.py", "whole number", "integer"),
+    ("unequal/errors.py", "def say(", "EDITED = 1\n\n\ndef say("),
+    ("unequal/runtime/progress.py", "SECONDS_BETWEEN = 30.0", "SECONDS_BETWEEN = 20.0"),
+    ("unequal/runtime/files.py", "CHUNK_BYTES = 1 << 20", "CHUNK_BYTES = 1 << 19"),
+    ("unequal/pipeline/program.py", "QUOTED = 160", "QUOTED = 80"),
+    ("unequal/report/drawing.py", "INK", "EDITED = 1\nINK"),
+    ("unequal/cli/sample.py", "import", "EDITED = 1\nimport"),
+    ("unequal/timesteps/weights.py", "WEIGHTS: ", "def added(x):\n    return x\n\n\nWEIGHTS: "),
+)
+
+
+def test_words_and_additions_make_no_stage_stale(before, codes, copy):
+    saved = {}
+    for file, old, new in SAYING:
+        saved.setdefault(file, (copy / file).read_text(encoding="utf-8"))
+        edited(copy / file, old, new)
+    for file in sorted({*(copy / "unequal").rglob("*.py")}):
+        if any(part in FORMULAS for part in file.relative_to(copy / "unequal").parts):
+            saved.setdefault(str(file.relative_to(copy)), file.read_text(encoding="utf-8"))
+            file.write_text(reworded(file.read_text(encoding="utf-8")), encoding="utf-8")
+    try:
+        assert {name: differences(before[name], one) for name, one in codes().items() if one != before[name]} == {}
+    finally:
+        for file, text in saved.items():
+            (copy / file).write_text(text, encoding="utf-8")
+
+
+class Reworded(ast.NodeTransformer):
+    """Another message in every `raise`, other annotations, other names of locals."""
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = [ast.Constant("other words")]
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = ast.Name("object", ast.Load()) if node.annotation else None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = ast.Name("object", ast.Load()) if node.returns else None
+        return self.generic_visit(node)
+
+
+def renamed(node: ast.stmt) -> ast.stmt:
+    """Give the locals of a function other names."""
+    inner = list(ast.walk(node)) if isinstance(node, ast.FunctionDef) else []
+    fixed = {one.arg for one in inner if isinstance(one, ast.arg)}
+    fixed |= {name for one in inner if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+    stored = {one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    for one in inner:
+        if isinstance(one, ast.Name) and one.id in stored - fixed:
+            one.id = f"other_{one.id}"
+    return node
+
+
+def reworded(text: str) -> str:
+    tree = ast.parse(text)
+    tree.body = [renamed(Reworded().visit(one)) for one in tree.body]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+SCORING = ("evaluate_fid", "evaluate_reference")
+TRAINING = ("train_base", "train_mixed", "train_recipe", "finetune_slots", "finetune_groups")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "reached"),
+    [
+        (
+            "unequal/evaluation/distances.py",
+            "(len(features) - 1)",
+            "len(features)",
+            {"evaluate_fid", "evaluate_reference"},
+        ),
+        ("unequal/training/optimizer.py", "FINAL_SHARE = ", "FINAL_SHARE = 2 * ", {*TRAINING, "prune"}),
+        ("unequal/experts/fit.py", "return ", "return 0 or ", {"prune"}),
+    ],
+)
+def test_an_edited_formula_makes_stale_the_stages_that_use_it(before, codes, copy, file, old, new, reached):
+    text = edited(copy / file, old, new)
+    try:
+        programs = {name.split("/")[0] for name in changed(before, codes())}  # of all instances
+        assert programs & {"prepare_data", "report", "compute_slots"} == set()
+        assert programs == reached
+    finally:
+        (copy / file).write_text(text, encoding="utf-8")
+
+
+def test_code_files_are_those_that_stages_declare_and_that_they_find_by_their_options(before):
+    for one in instances(Path()):
+        declared = {dep for dep in one.deps if dep.startswith(f"{CODE}/")}
+        if one.program == "stages.check_params":
+            assert not declared
+            continue
+        options = one.command.make_context(one.name, [w for k, v in one.options.items() for w in (f"--{k}", v)]).params
+        assert declared == {str(fingerprint.code_file(one.source.stem, one.command.named(options)))}, one.name
+    assert {f"{CODE}/{name}.json" for name in before} == {d for i in instances(Path()) for d in i.deps if "/code/" in d}
+
+
+def test_a_stage_finds_the_code_that_the_engine_has_found(before, copy):
+    project = Project(copy)
+    for name, content in before.items():
+        assert content_of(project, copy / f"stages/{name.split('/')[0]}.py", content[KEYS]) == content, name
+
+
+@pytest.fixture
+def project(copy, tmp_path, monkeypatch):
+    """A graph of two stages of the copied code."""
     monkeypatch.chdir(tmp_path)
+    os.makedirs(".dvc")
+    shutil.copy(ROOT / "params.yaml", "params.yaml")
+    Path(".dvc/config").write_text("[core]\n    no_scm = true\n")
+    Path("dvc.yaml").write_text(
+        "stages:\n"
+        "  data: {cmd: python -m stages.prepare_data, deps: [artifacts/code/prepare_data.json], outs: [a]}\n"
+        "  sampler: {cmd: python -m stages.build_sampler --recipe longer, outs: [b], deps: [a, "
+        "artifacts/code/build_sampler/longer.json]}\n"
+    )
     return tmp_path
 
 
-def of(project: Path, program: str) -> Fingerprint:
-    return fingerprint(project / "stages" / f"{program}.py", project)
-
-
-def test_what_a_program_imports_counts_with_the_packages_on_the_way(project):
-    found = of(project, "draw")
-    assert list(found["modules"]) == [
-        "stages/__init__.py",
-        "stages/draw.py",
-        "unequal/__init__.py",
-        "unequal/numbers.py",
-        "unequal/shapes/__init__.py",
-        "unequal/shapes/circle.py",
-    ]
-    assert found["texts"] == {}
-    assert list(found["libraries"]) == ["numpy"]
-
-
-def test_lazy_imports_and_named_texts_count(project):
-    found = of(project, "write")
-    assert "unequal/texts/letters.py" in found["modules"]
-    assert list(found["texts"]) == ["unequal/texts/letter.md"]
-    assert list(found["libraries"]) == ["yaml"]
-
-
-CIRCLE = FILES["unequal/shapes/circle.py"]
-TYPED = f"from typing import TYPE_CHECKING\n{FILES['unequal/numbers.py']}"
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "reached"),
-    [
-        ("unequal/shapes/circle.py", f"# The area.\n{CIRCLE}", set()),
-        ("unequal/shapes/circle.py", CIRCLE.replace("(r):", "(r):\n    'Of a circle.'"), set()),
-        ("unequal/numbers.py", TYPED, set()),
-        ("unequal/pipeline/stage.py", "import torch\n", set()),
-        ("unequal/hidden.py", "x = 2\n", set()),
-        ("unequal/texts/README.md", "More letters\n", set()),
-        ("unequal/shapes/circle.py", CIRCLE.replace("r**2", "r**3"), {"draw"}),
-        ("unequal/numbers.py", "pi = 3\n", {"draw"}),
-        ("unequal/texts/letter.md", "Dear readers\n", {"write"}),
-        ("unequal/__init__.py", "import warnings\n", {"draw", "write"}),
-        ("stages/write.py", FILES["stages/write.py"].replace("letters", "letters as l"), {"write"}),
-    ],
-)
-def test_an_edit_makes_stale_what_it_can_reach_alone(project, file, text, reached):
-    (project / "unequal/numbers.py").write_text(TYPED)
-    before = {name: of(project, name) for name in ("draw", "write")}
-    (project / file).write_text(text)
-    assert {name for name, code in before.items() if of(project, name) != code} == reached
-
-
-def test_imports_for_types_alone_do_not_count(project):
-    typed = (
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from unequal.typed import T\nelse:\n    import yaml\n"
+def test_a_file_is_written_again_only_where_its_code_changes(project, copy):
+    assert [line.split(": ")[1] for line in write_code(GRAPH, copy)] == ["new", "new"]
+    times = {file: file.stat().st_mtime_ns for file in CODE.rglob("*.json")}
+    assert write_code(GRAPH, copy) == []
+    text = edited(
+        copy / "unequal/timesteps/samplers.py", "def normalised", "def normalised_too(): ...\n\n\ndef normalised"
     )
-    (project / "unequal/numbers.py").write_text(typed)
-    found = of(project, "draw")
-    assert "unequal/typed.py" not in found["modules"]
-    assert "yaml" in found["libraries"]
-
-
-def test_another_version_of_a_library_is_noticed_and_another_build_is_not(project, monkeypatch):
-    codes = []
-    for version in ("8.1.0+cpu", "8.1.0+cu128", "8.2.0+cu128"):
-        metadata = project / f"site-{version}/numpy-{version}.dist-info/METADATA"
-        metadata.parent.mkdir(parents=True)
-        metadata.write_text(f"Name: numpy\nVersion: {version}\n")
-        monkeypatch.syspath_prepend(metadata.parents[1])
-        codes.append(of(project, "draw"))
-    assert codes[0]["libraries"] == {"numpy": "8.1.0"}
-    assert codes[0] == codes[1] != codes[2]
-
-
-def test_a_file_is_written_for_each_program_and_again_only_where_it_changes(project):
-    assert [line.split(": ")[1] for line in write_fingerprints(Path("dvc.yaml"), project)] == ["new", "new"]
-    before = {path: path.stat().st_mtime_ns for path in Path("artifacts/code").iterdir()}
-    assert sorted(path.name for path in before) == ["draw.json", "write.json"]
-    assert write_fingerprints(Path("dvc.yaml"), project) == []
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    Path("unequal/numbers.py").write_text("pi = 3\n")
-    assert write_fingerprints(Path("dvc.yaml"), project) == ["artifacts/code/draw.json: unequal/numbers.py"]
-    assert Path("artifacts/code/write.json").stat().st_mtime_ns == before[Path("artifacts/code/write.json")]
-    Path("dvc.yaml").write_text("stages: {draw: {cmd: python -m stages.draw}}")
-    assert write_fingerprints(Path("dvc.yaml"), project) == ["artifacts/code/write.json: deleted"]
-    assert [path.name for path in Path("artifacts/code").iterdir()] == ["draw.json"]
+    assert write_code(GRAPH, copy) == []
+    (copy / "unequal/timesteps/samplers.py").write_text(text)
+    assert {file: file.stat().st_mtime_ns for file in times} == times
+    text = edited(copy / "stages/build_sampler.py", "np.min", "np.max")
+    try:
+        assert write_code(GRAPH, copy) == [f"{CODE}/build_sampler/longer.json: main"]
+    finally:
+        (copy / "stages/build_sampler.py").write_text(text)
+    GRAPH.write_text("stages: {}")
+    assert [line.split(": ")[1] for line in write_code(GRAPH, copy)] == ["deleted", "deleted"]
 
 
 @pytest.mark.parametrize(
-    ("stages", "complaint"),
-    [
-        ("{draw: {cmd: echo}}", "dvc.yaml: draw: the command starts no program by `python -m`"),
-        ("{draw: {cmd: python -m stages.draw}, b: {cmd: python -m a.draw}}", "b: there are two programs named draw"),
-        ("{draw: {cmd: python -m stages.lost}}", "dvc.yaml: there is no program stages/lost.py"),
-    ],
+    ("command", "complaint"),
+    [("echo", "starts no program by `python -m`"), ("python -m stages.lost", "there is no program stages/lost.py")],
 )
-def test_what_names_no_program_is_refused(project, stages, complaint):
-    Path("dvc.yaml").write_text(f"stages: {stages}")
-    assert complaint in refusal(write_fingerprints, Path("dvc.yaml"), project)
+def test_what_names_no_program_is_refused(project, copy, command, complaint):
+    GRAPH.write_text(f"stages: {{draw: {{cmd: {command}, deps: [{CODE}/draw.json]}}}}")
+    assert complaint in refusal(write_code, GRAPH, copy)
 
 
-def plain(name: str) -> str:
-    return name.lower().replace("_", "-")
+def test_a_stage_that_starts_with_edited_code_says_so_and_writes_its_own(project, copy, capsys):
+    write_code(GRAPH, copy)
+    program = copy / "stages/build_sampler.py"
+    file = started_with(program, {"recipe": "longer"}, copy)
+    assert capsys.readouterr().err == ""
+    old, text = read_json(file), edited(program, "np.min", "np.max")
+    try:
+        assert started_with(program, {"recipe": "longer"}, copy) == file
+        line = capsys.readouterr().err
+        assert line.startswith("build_sampler: code edited since the engine began (main)") and line.count("\n") == 1
+        assert differences(old, read_json(file)) == ["main"]
+    finally:
+        program.write_text(text)
 
 
-@pytest.mark.slow
-def test_every_program_counts_distributions_that_are_installed_and_what_figures_are_written_with():
-    graphs = [ROOT / "dvc.yaml", *ROOT.glob("studies/**/dvc.yaml")]
-    codes = {program: fingerprint(ROOT / program) for graph in graphs for program in programs(graph).values()}
-    installed = packages_distributions()
-    libraries = {name for code in codes.values() for name in code["libraries"]}
-    assert {name for name in libraries if name not in installed} == set()
-    named = {name: DISTRIBUTIONS.get(name, name) for name in libraries}
-    assert {n for n, d in named.items() if plain(d) not in map(plain, installed[n])} == set()
-    writing = {program for program in codes if program.stem != "check_params"}  # a gate writes none
-    assert {program for program in writing if "unequal/runtime/files.py" not in codes[program]["modules"]} == set()
-
-
-def test_how_a_training_is_stopped_and_shared_does_not_count():
-    modules = fingerprint(ROOT / "stages/train_base.py")["modules"]
-    loop = module_of(ROOT / "unequal/training/loop.py", 0, "unequal.training")
-    assert "unequal/training/loop.py" in modules
-    assert "unequal.runtime.processes" in loop.imports
-    assert not [name for name in modules if name.startswith("unequal/pipeline/")]
-
-
-@pytest.mark.parametrize(
-    ("program", "foreign"),
-    [("train_base", ("prun", "mix", "merg", "expert")), ("train_mixed", ("prun",)), ("finetune_slots", ("prun",))],
-)
-def test_an_edit_of_what_a_program_never_does_leaves_it_fresh(program, foreign):
-    found = fingerprint(ROOT / f"stages/{program}.py")
-    names = [name for names in found.values() for name in names]
-    assert [name for name in names if any(part in name for part in foreign)] == []
-
-
-@pytest.mark.parametrize("program", ["finetune_groups", "evaluate_fid", "prune"])
-def test_what_meets_pruned_networks_counts_what_rebuilds_them(program):
-    found = fingerprint(ROOT / f"stages/{program}.py")
-    assert {"unequal/models/pruned.py", "unequal/models/backbones/unet2d/pruning.py"} <= set(found["modules"])
-    assert "torch_pruning" in found["libraries"]
-
-
-def test_libraries_next_to_an_installed_wheel_are_libraries(tmp_path):
-    root = tmp_path / "site-packages"
-    for name, text in {"unequal/draw.py": "import numpy\nimport unequal.shape\n", "unequal/shape.py": ""}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    (root / "numpy").mkdir()
-    (root / "numpy/__init__.py").write_text("import numpy.core\n")
-    found = fingerprint(root / "unequal/draw.py", root)
-    assert list(found["modules"]) == ["unequal/draw.py", "unequal/shape.py"]
-    assert list(found["libraries"]) == ["numpy"]
+def test_texts_of_settings_are_their_values_and_keys():
+    assert set(strings_in({"a": ["b", {"c": 1}], "d": None})) == {"a", "b", "c", "d"}
+    assert "longer" in set(strings_in(read_yaml(ROOT / "params.yaml")))

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
+from refusals import ROOT, without_code
 from stage_project import RUNTIME, Recorder
 
-from unequal.pipeline import attempt
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder
+from unequal.pipeline import digests, workdirs
+from unequal.pipeline.attempt import DVC_STAGE, SNAKEMAKE
+from unequal.pipeline.digests import digest_of
 from unequal.pipeline.stage import Run, stage
 from unequal.runtime.files import read_facts, write_facts
 from unequal.settings.strict import StageSettings
@@ -33,7 +34,8 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setattr(Recorder, "calls", [])
-    monkeypatch.setenv(ENGINE, "first")
+    monkeypatch.setenv(SNAKEMAKE, "1")
+    monkeypatch.setattr("unequal.pipeline.stage.started_with", without_code)
     monkeypatch.delenv(DVC_STAGE, raising=False)
     write_params()
     return tmp_path
@@ -83,17 +85,15 @@ def test_a_finished_run_is_not_computed_again_but_published(capsys, monkeypatch)
     logged = [call for call in Recorder.calls if call[0] != "params"]
     before = delete_outputs()
     Recorder.calls.clear()
-    monkeypatch.setenv(ENGINE, "second")
     assert not run()
     assert {name: Path(name).read_text() for name in OUTPUTS} == before
     assert [call for call in Recorder.calls if call[0] != "params"] == logged
     assert capsys.readouterr().err == f"test_finished: finished before; its outputs are taken from {work.absolute()}\n"
     assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs"]
-    assert read_facts(work / "finished.json")["engine"] == "second"
 
 
 def test_a_run_that_a_person_started_leaves_nothing(monkeypatch, project):
-    monkeypatch.delenv(ENGINE)
+    monkeypatch.delenv(SNAKEMAKE)
     assert run()
     assert list((project / "work").iterdir()) == []
     assert run()
@@ -145,7 +145,7 @@ def otherwise_set() -> None:
     write_params(seed=2)
 
 
-@pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, delete_of_folder])
+@pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, workdirs.clear_finished])
 def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil):
     run()
     spoil()
@@ -156,74 +156,147 @@ def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil):
     assert len(list(Path("work").iterdir())) == 1
 
 
-def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch):
-    monkeypatch.delenv(ENGINE)
-    monkeypatch.setenv(DVC_STAGE, "one")
-    run("one")
-    with monkeypatch.context() as patch:
-        patch.setattr(attempt, "process_name", lambda process: f"another than {process.pid}")
-        run("two")
-    assert len(kept()) == 2
-    run("three")
-    assert sorted(work.name.split("-")[1] for work in kept()) == ["three", "two"]
+def edited_meanwhile(before: str, change: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a stage during which something changes; return its one line. What it would replace stays."""
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings) -> None:
+        run.input("in.txt")
+        (run.work / "state").touch()
+        run.output("out.txt").write_text(f"seed {settings.seed}")
+        change()
+
+    Path("out.txt").write_text(before)
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and "nothing is published" in line
+    assert Path("out.txt").read_text() == before
+    return line
 
 
-def test_the_process_that_started_a_stage_is_distinguished_from_others_of_its_number(monkeypatch):
-    monkeypatch.delenv(ENGINE)
-    assert attempt.engine_run() is None
-    monkeypatch.setenv(DVC_STAGE, "one")
-    parent = psutil.Process(os.getppid())
-    assert attempt.engine_run() == attempt.process_name(parent)
-    monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
-    assert attempt.engine_run() != attempt.process_name(psutil.Process()) and attempt.engine_run().endswith("-0.00")
+CHANGES = {
+    "params.yaml: seed: 1 → 2": lambda: write_params(seed=2),
+    "in.txt": lambda: Path("in.txt").write_text("other"),
+    "in.txt: changed": lambda: Path("in.txt").unlink(),
+}
 
 
-NAMES_ITS_ENGINE = "from unequal.pipeline.attempt import engine_run; print(engine_run())"
+@pytest.mark.parametrize("engine", [SNAKEMAKE, DVC_STAGE, None])
+@pytest.mark.parametrize("said", CHANGES)
+def test_what_was_changed_since_it_was_read_is_said_and_nothing_is_published(said, engine, capsys, monkeypatch):
+    monkeypatch.delenv(SNAKEMAKE)
+    if engine is not None:
+        monkeypatch.setenv(engine, "1")
+    Path("in.txt").write_text("hello")
+    line = edited_meanwhile("earlier", CHANGES[said], capsys)
+    assert line.startswith(f"test_finished: {said}")
+    assert [path.name for path in Path("work").glob("*/state")] == ["state"], "its work stays"
+    # Put back, the same run is published without being computed again.
+    write_params(seed=1)
+    Path("in.txt").write_text("hello")
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings) -> None:
+        run.input("in.txt")
+        run.output("out.txt").write_text("computed again")
+
+    with pytest.raises(SystemExit):
+        main([])
+    assert Path("out.txt").read_text() == "seed 1"
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_dvc_is_known_above_the_shells_of_a_command(shell, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
-    monkeypatch.setenv(DVC_STAGE, "one")
-    monkeypatch.delenv(ENGINE)
-    Path("engine.py").write_text(NAMES_ITS_ENGINE)
-    command = [shell, "-c", f"sh -c '{sys.executable} engine.py; true'; true"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == attempt.process_name(psutil.Process())
+def test_settings_of_others_and_a_touched_input_may_change_meanwhile():
+    @stage(Settings)
+    def main(run: Run, settings: Settings) -> None:
+        run.input("in.txt")
+        run.output("out.txt").touch()
+        Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "other": 2, "runtime": RUNTIME}))
+        os.utime("in.txt", (1, 1))
 
-
-@pytest.mark.parametrize("recorded", [True, False])
-def test_dvc_computes_a_recorded_stage_again_however_soon_it_is_forced(recorded, monkeypatch):
-    monkeypatch.delenv(ENGINE)
-    monkeypatch.setenv(DVC_STAGE, "one")
-    with monkeypatch.context() as patch:
-        patch.setattr(attempt, "process_name", lambda process: "a DVC that has ended in this second")
-        assert run()
-    monkeypatch.setattr(attempt, "recorded_by_dvc", lambda outputs: recorded)
-    assert run() == recorded
+    Path("in.txt").write_text("hello")
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert not ended.value.code and Path("out.txt").exists()
 
 
 def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(capsys):
     """The engine is killed, the settings are edited, the engine is started again; the first run ends last."""
 
+    def edit_and_start_again() -> None:
+        write_params(seed=2)
+        run()
+
+    Path("in.txt").write_text("hello")
+    edited_meanwhile("of the later run", edit_and_start_again, capsys)
+
+
+def flipped(path: Path) -> None:
+    times, content = path.stat(), bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def copied(path: Path) -> None:
+    """Give a file content of its own, as DVC's cache does: the stored output is a hard link."""
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("recorded", ["in dvc.lock", "by its note"])
+@pytest.mark.parametrize("read", ["artifacts/file.txt", "artifacts/folder", "artifacts", "artifacts/folder/inner.txt"])
+def test_an_input_that_is_not_what_its_stage_has_made_is_refused_with_what_repairs_it(read, recorded, capsys):
+    run()
+    altered = Path(
+        "artifacts/file.txt" if read in ("artifacts/file.txt", "artifacts") else "artifacts/folder/inner.txt"
+    )
+    copied(altered)
+    if recorded == "in dvc.lock":
+        outs = [{"path": name, "md5": digest_of(Path(name))} for name in ("artifacts/file.txt", "artifacts/folder")]
+        Path("dvc.lock").write_text(yaml.safe_dump({"stages": {"make": {"outs": outs}}}))
+        workdirs.clear_finished()
+
     @stage(Settings)
-    def main(run: Run, settings: Settings) -> None:
-        (run.work / "state").touch()
-        run.output("out.txt").write_text(str(settings.seed))
-        if settings.seed == 1:
-            write_params(seed=2)
-            with pytest.raises(SystemExit) as later:
-                main([])
-            assert later.value.code == 0
+    def main(run: Run, settings: Settings, other: int = 0) -> None:
+        run.input(read)
+        run.output("out.txt").touch()
 
     with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith(
-        "test_finished: started again meanwhile with other settings, inputs or code"
-    )
-    assert Path("out.txt").read_text() == "2"
-    assert [path.name for path in Path("work").glob("*/state")] == ["state"]
+        main(["--other", "1"])
+    assert not ended.value.code
+    flipped(altered)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["--other", "2"])
+    line, output = capsys.readouterr().err, altered if altered.parent.name == "artifacts" else altered.parent
+    assert ended.value.code == 1 and line.count("\n") == 1
+    assert f"{output}: altered since" in line and f"`rm {'-r ' if output.is_dir() else ''}{output}`" in line
+
+
+def test_digests_are_those_of_dvc(project):
+    for name, text in {"a.txt": "a", "folder/b.txt": "b", "folder/ä/c.txt": "c", "folder/B.txt": "d"}.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    subprocess.run(["dvc", "init", "-q", "--no-scm"], check=True)
+    subprocess.run(["dvc", "add", "-q", "a.txt", "folder"], check=True)
+    for name in ("a.txt", "folder"):
+        assert digest_of(Path(name)) == yaml.safe_load(Path(f"{name}.dvc").read_text())["outs"][0]["md5"]
+
+
+def test_a_large_input_is_read_once_by_all_stages_until_it_changes(monkeypatch):
+    images = Path("images.npz")
+    images.write_bytes(b"images")
+    small = digests.input_digest(images)
+    monkeypatch.setattr(digests, "LARGE", images.stat().st_size)
+    assert digests.input_digest(images) == small == digest_of(images)
+    with monkeypatch.context() as patch:
+        patch.setattr(digests, "content_hash", lambda *_: pytest.fail("it was read"))
+        assert digests.input_digest(images) == small
+    images.write_bytes(b"altered")
+    assert digests.input_digest(images) == digest_of(images) != small
 
 
 SHARED = """
@@ -252,7 +325,7 @@ def main(run: Run, settings: Settings) -> None:
 def test_several_processes_agree_that_all_is_done(monkeypatch, project):
     Path("shared.py").write_text(SHARED)
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))
-    monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     for computed in (True, False):
         for path in project.glob("computed-*"):
             path.unlink()
@@ -268,8 +341,8 @@ def test_a_note_that_leads_out_of_the_folder_is_damaged(key, path):
     run()
     (work,) = kept()
     facts = read_facts(work / "finished.json")
-    assert attempt.read_note(work) is not None
+    assert workdirs.read_note(work) is not None
     changed = {path: "0"} if key == "outputs" else [path]
     write_facts(work / "finished.json", facts | {key: changed})
-    assert attempt.read_note(work) is None
+    assert workdirs.read_note(work) is None
     assert run()

@@ -35,7 +35,7 @@ def test_in_a_folder_called_studies(project, monkeypatch, folder):
     edited(ROOT / folder / "params.yaml", {}, here)
     assert CliRunner().invoke(main, []).exit_code == 0
     assert Path("artifacts/params_checked.json").exists()
-    assert [path for path in project.rglob("work") if path != project / clone / "work"] == []
+    assert [path for path in project.rglob("work") if path != here / "work"] == []
 
 
 def test_all_that_the_images_lack_is_listed(tmp_path):

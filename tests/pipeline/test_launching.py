@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from unequal.errors import UserError
-from unequal.pipeline.program import launch, num_processes
+from unequal.pipeline.launcher import launch, num_processes
 from unequal.runtime.processes import FOLDER
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-LAUNCHER = "import sys; from unequal.pipeline.program import launch; sys.exit(launch(2, sys.argv[1:]))"
+LAUNCHER = "import sys; from unequal.pipeline.launcher import launch; sys.exit(launch(2, sys.argv[1:]))"
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from unequal.pipeline import sources as module
 from unequal.pipeline.sources import (
     SOURCES,
     check_sources,
-    input_hash,
-    refuse_other_source,
+    current_source,
+    refresh_source,
     sources,
     without_paths,
     write_sources,
 )
-from unequal.runtime.files import content_hash, read_json, write_json
+from unequal.runtime.files import read_json
 from unequal.settings.values import Outside
 
 Write = Callable[..., None]
@@ -45,6 +45,13 @@ def write(tmp_path, monkeypatch):
 
     to_file()
     return to_file
+
+
+def content_hash(path: Path) -> str:
+    raise AssertionError(f"{path} was read")
+
+
+unread = content_hash
 
 
 def recorded(name: str) -> Any:
@@ -76,7 +83,7 @@ def test_a_file_changes_with_content_and_settings_alone(write, monkeypatch):
     assert write_sources(GRAPH) == []
     assert {file: file.stat().st_mtime_ns for file in before} == before
     with monkeypatch.context() as patch:
-        patch.setattr(module, "content_hash", lambda path: pytest.fail(f"{path} was read"))
+        patch.setattr(module, "content_hash", unread)
         assert write_sources(GRAPH) == [], "what has not changed is not read again"
     Path("images.npz").write_bytes(b"others")
     assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"]
@@ -133,14 +140,6 @@ def test_a_place_is_no_part_of_what_is_logged(write, tmp_path):
     }  # fmt: skip
 
 
-def test_settings_that_an_engine_has_not_seen_are_refused_and_by_hand_taken(write):
-    write_sources(GRAPH)
-    write(data={"path": "images.npz", "source": "array", "fit": "crop"})
-    assert refusal(refuse_other_source, "data").startswith("params.yaml: data: edited since the engine began")
-    refuse_other_source("data", by_engine=False)
-    assert write_sources(GRAPH) == []
-
-
 def test_a_replaced_file_of_the_same_size_and_time_is_noticed(write):
     write_sources(GRAPH)
     times = os.stat("images.npz")
@@ -165,24 +164,12 @@ def test_of_a_folder_paths_and_contents_count(write, change):
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
 
 
-def test_a_large_input_is_read_once_by_all_stages_until_it_changes(write, monkeypatch):
-    images = Path("images.npz")
-    small = input_hash(images)
-    monkeypatch.setattr(module, "LARGE", images.stat().st_size)
-    assert input_hash(images) == small == content_hash(images)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "content_hash", lambda path: pytest.fail(f"{path} was read"))
-        assert input_hash(images) == small
-    images.write_bytes(b"altered")
-    assert input_hash(images) == content_hash(images) != small
-
-
 @pytest.mark.parametrize("content", ["[]", "{"])
 def test_a_damaged_memory_costs_a_hash_and_nothing_else(write, content):
     write_sources(GRAPH)
-    Path("work/sources.json").write_text(content)
+    Path("work/digests.json").write_text(content)
     assert write_sources(GRAPH) == []
-    assert read_json(Path("work/sources.json"))
+    assert read_json(Path("work/digests.json"))
 
 
 def test_a_model_on_the_hub_is_identified_by_its_commit(write):
@@ -244,17 +231,16 @@ def test_what_the_gate_refuses_or_a_download_brings_is_nothing_outside(write, se
     assert [file for file in Path().rglob("*.json") if SOURCES not in file.parents and "out" in file.name] == []
 
 
-def test_a_study_looks_from_its_own_folder(write):
-    Path("studies/x").mkdir(parents=True)
-    Path("studies/x/params.yaml").write_text("data: {source: array, path: ../../images.npz}\n")
-    assert write_sources(Path("studies/x/dvc.yaml")) == [f"studies/x/{SOURCES}/data.json: new"]
-    assert "sha256" in read_json(Path("studies/x") / SOURCES / "data.json")
-
-
-def test_a_stage_makes_the_missing_file_and_refuses_another_content(write):
-    assert refuse_other_source("data") == SOURCES / "data.json"
-    refuse_other_source("data")
-    Path("images.npz").write_bytes(b"others")
-    assert "data.path: images.npz: replaced since the engine began" in refusal(refuse_other_source, "data")
-    write_json(SOURCES / "data.json", {"source": None})
-    assert "start the engine again" in refusal(refuse_other_source, "data", by_engine=False)
+def test_a_stage_reads_a_source_as_it_is_when_it_starts(write, capsys):
+    refresh_source("data")
+    refresh_source("data")
+    assert capsys.readouterr().err == ""
+    for change in (lambda: Path("images.npz").write_bytes(b"others"),
+                   lambda: write(data={"path": "images.npz", "source": "array", "fit": "crop"})):  # fmt: skip
+        before = recorded("data")
+        change()
+        refresh_source("data")
+        line = capsys.readouterr().err
+        assert line.startswith(f"{SOURCES}/data.json: replaced since the engine began") and line.count("\n") == 1
+        assert recorded("data") == current_source("data") != before
+        assert write_sources(GRAPH)[1:] == []

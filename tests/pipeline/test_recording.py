@@ -10,11 +10,18 @@ import pytest
 import yaml
 from stage_project import RUNTIME, Recorder
 
-from unequal.code import fingerprint
-from unequal.pipeline.attempt import ENGINE, finished_runs
-from unequal.pipeline.fingerprint import CODE
-from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages, write_lock
+from unequal.pipeline.attempt import SNAKEMAKE
+from unequal.pipeline.fingerprint import CODE, started_with
+from unequal.pipeline.graph import (
+    forget_recorded,
+    record_finished,
+    record_or_report,
+    stages_of,
+    stale_stages,
+    write_lock,
+)
 from unequal.pipeline.stage import Run, stage
+from unequal.pipeline.workdirs import finished_runs
 from unequal.runtime.files import write_json
 from unequal.settings.strict import StageSettings
 
@@ -69,7 +76,7 @@ def recorded(tmp_path_factory):
             Path(name).write_text(name)
         Path("drawn").mkdir()
         Path("drawn/1.txt").write_text("1")
-        write_json(CODE / "test_recording.json", fingerprint(Path(__file__)))
+        started_with(Path(__file__), {})
         write_lock(GRAPH, stages_of(GRAPH))
         return Path.cwd()
 
@@ -79,7 +86,7 @@ def project(tmp_path, monkeypatch, recorded):
     shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
-    monkeypatch.setenv(ENGINE, "first")
+    monkeypatch.setenv(SNAKEMAKE, "1")
 
 
 def draw() -> None:
@@ -128,7 +135,7 @@ def other_input() -> None:
 
 
 def other_code() -> None:
-    write_json(CODE / "test_recording.json", {"modules": {}, "texts": {}, "libraries": {}})
+    write_json(CODE / "test_recording.json", {"keys": [], "definitions": {}})
 
 
 def other_output() -> None:
@@ -163,6 +170,16 @@ def test_a_finished_run_is_recorded_and_makes_what_follows_stale():
     assert record_finished(GRAPH) == ["draw"]
     assert list(finished_runs()) == []
     assert stale() == {"gate", "join"}
+
+
+def test_a_run_that_is_in_the_lock_is_forgotten_and_another_is_not():
+    write_params(seed=2)
+    draw()
+    forget_recorded()
+    assert len(list(finished_runs())) == 1, "equal outputs of other settings are not recorded"
+    write_lock(GRAPH, [stage for stage in stages_of(GRAPH) if stage.name == "draw"])
+    forget_recorded()
+    assert list(finished_runs()) == []
 
 
 def no_gate() -> None:

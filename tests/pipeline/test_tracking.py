@@ -195,7 +195,7 @@ def test_a_run_is_named_by_the_settings_that_differ_from_the_commits(project, lo
     for arguments in (["init", "-q"], ["add", "params.yaml"], ["commit", "-qm", "settings"]):
         git(*arguments)
     parent, _, _ = logged(seed=2)
-    assert parent.info.run_name == "pipeline seed=2 training.betas=[0.9, 0.999] training.precision=fp32 and 1 more"
+    assert parent.info.run_name == "seed=2 training.betas=[0.9, 0.999] training.precision=fp32 and 1 more"
     assert "- `training.lr`: 0.0001 → –" in parent.data.tags["mlflow.note.content"].splitlines()
     assert len(parent.data.tags["mlflow.source.git.commit"]) == 40
     assert parent.data.tags["git.commit"] == parent.data.tags["mlflow.source.git.commit"]

@@ -9,34 +9,23 @@ from unequal.pipeline.workdirs import (
     NOTE,
     STATES_STORED,
     adopt_states,
-    clear_old_states,
     ensure_dir,
     lock_of,
-    project_root,
-    study,
+    tidy,
     try_lock,
-    work_root,
 )
 from unequal.runtime.files import files_below
+from unequal.runtime.place import home, work_root
 
 
-@pytest.mark.parametrize("project", ["project", "studies", "studies/clone"])
-@pytest.mark.parametrize("copy", [".", ".dvc/tmp/exps/tmpvp4yyc0c"])
-@pytest.mark.parametrize("name", ["mine", "mine/patches"])
-def test_a_study_lies_below_the_root_whatever_that_is_called(tmp_path, monkeypatch, project, copy, name):
-    root, folder = tmp_path / project, tmp_path / project / copy / "studies" / name
-    folder.mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    (root / ".dvc").mkdir(exist_ok=True)
-    (root / copy / ".dvc").mkdir(exist_ok=True)
-    assert (project_root(), work_root(), study()) == (root, root / "work", name)
-
-
-@pytest.mark.parametrize("folder", [".", "dvc/tmp/exps/x", "studies/mine"])
-def test_without_a_project_the_root_is_the_working_directory(project, folder):
-    (project / folder).mkdir(parents=True, exist_ok=True)
-    os.chdir(project / folder)
-    assert (project_root(), study()) == (project / folder, None)
+@pytest.mark.parametrize("folder", [".", "flowers", ".dvc/tmp/other"])
+@pytest.mark.parametrize("copy", [".", ".dvc/tmp/exps/tmpvp4yyc0c", ".dvc/tmp/exps/standalone/tmpx"])
+def test_what_outlives_a_run_lies_in_its_folder_and_not_in_a_copy_of_dvc(tmp_path, monkeypatch, folder, copy):
+    (tmp_path / copy / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / copy / ".dvc").mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / copy / folder)
+    assert home() == tmp_path / folder
+    assert work_root() == home() / "work"
 
 
 def state(root: Path, instance: str, number: int) -> Path:
@@ -47,17 +36,19 @@ def state(root: Path, instance: str, number: int) -> Path:
     return work
 
 
-def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path):
-    states = [state(tmp_path, "train_base", number) for number in range(STATES_STORED + 5)]
-    others = [state(tmp_path, name, 0) for name in ("train", "train_base-x", "a_train_base")]
-    own, finished, at_work = states[:3]
-    (finished / NOTE).touch()
-    os.utime(finished, (1, 1))
+def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "work"
+    states = [state(root, "train_base", number) for number in range(STATES_STORED + 5)]
+    others = [state(root, name, 0) for name in ("train", "train_base-x", "a_train_base")]
+    own, elsewhere, at_work = states[:3]
+    (elsewhere / NOTE).touch()  # that of another folder
+    os.utime(elsewhere, (1, 1))
     with try_lock(at_work):
-        clear_old_states(own, "train_base")
-        left = {path for path in tmp_path.iterdir() if path.is_dir()}
+        tidy(own, "train_base")
+        left = {path for path in root.iterdir() if path.is_dir()}
         assert left == {*states[:3], *states[-STATES_STORED:], *others}
-    clear_old_states(own, "train_base")
+    tidy(own, "train_base")
     assert not at_work.exists()
     assert not Path(lock_of(at_work).lock_file).exists()
 

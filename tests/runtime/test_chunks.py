@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.runtime.chunks import CHUNKS, Chunks, Maker, ranges
-from unequal.runtime.devices import computed_on
+from unequal.runtime.chunks import Chunks, Maker
+from unequal.runtime.devices import CHUNKS, computed_on, ranges
 from unequal.runtime.processes import FOLDER
 
 

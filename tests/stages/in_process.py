@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unequal.pipeline.fingerprint import write_fingerprints
-from unequal.pipeline.recording import record_finished, stages_of, stale_stages
+from unequal.pipeline.fingerprint import write_code
+from unequal.pipeline.graph import record_finished, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Engine:
     def __call__(self, folder: Path, engine: str, cores: int, dry_run: bool = False) -> None:
         """Run what is stale in a folder."""
         with contextlib.chdir(folder):
-            write_fingerprints(OWN)
+            write_code(OWN)
             write_sources(OWN)
             stages = stages_of(OWN)
             # Gates are run, and nothing goes stale with them: their outputs are always equal.

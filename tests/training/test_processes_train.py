@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from train_in_processes import KINDS, learned, train
 
-from unequal.pipeline.program import launch
+from unequal.pipeline.launcher import launch
 from unequal.timesteps.batches import DELAY
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from unequal.errors import say
+from unequal.errors import UserErrors, say
 
 FILE = click.Path(path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -209,6 +209,21 @@ def plots(commits: tuple[str, ...], out: Path) -> None:
     from unequal.cli.pages import write_plots
 
     write_plots(out, commits)
+
+
+@click.command()
+@click.argument("stages", nargs=-1)
+def accept(stages: tuple[str, ...]) -> None:
+    """Accept that an edit of the code changes no result of STAGES, or of any: both engines then leave them as they are.
+
+    A stage in which more than its code has changed is not accepted.
+    """
+    from unequal.pipeline.fingerprint import accept
+
+    accepted, refused = accept(Path("dvc.yaml"), stages)
+    say(*(f"accepted: {line}" for line in accepted), f"{len(accepted)} stages accepted")
+    if refused:
+        raise UserErrors([f"not accepted: {line}" for line in refused])
 
 
 @click.command()

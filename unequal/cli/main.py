@@ -14,7 +14,7 @@ from unequal.runtime.environment import Stopped, drop_variables, prepare_streams
 BROUGHT = {"pipeline": ("dvc", "mlflow", "snakemake", "torch_pruning"), "profile": ("peft", "transformers")}
 #: Subcommand → module of its click command.
 SUBCOMMANDS = dict.fromkeys(
-    ("init", "check", "try", "estimate", "weights", "sample", "export", "average", "ui", "plots", "schema"),
+    ("init", "check", "try", "estimate", "weights", "sample", "export", "average", "ui", "plots", "accept", "schema"),
     "unequal.cli.commands",
 ) | {
     "compare": "unequal.experiments.command",

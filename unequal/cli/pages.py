@@ -17,9 +17,9 @@ from unequal.errors import UserError, say
 from unequal.pipeline.mlflow_logger import MODELS_VIEW, MlflowLogger, database_file, experiment_number
 from unequal.pipeline.params_files import read_params
 from unequal.pipeline.secrets import without_secrets
-from unequal.pipeline.workdirs import project_root
 from unequal.runtime.environment import Stopped
 from unequal.runtime.files import write_bytes
+from unequal.runtime.place import home
 
 #: Seconds to wait for the first answer of the server, which imports MLflow in several processes.
 START_SECONDS = 120
@@ -47,7 +47,7 @@ def open_pages(params: Path, port: int, browser: bool) -> None:
     if tracking.logger != "mlflow":
         raise UserError(f"{params}: runtime.tracking.logger: '{tracking.logger}'; pages are of runs logged by mlflow")
     uri = MlflowLogger.address(tracking)
-    database = database_file(uri, project_root())
+    database = database_file(uri, home())
     if database is None:
         show(uri.rstrip("/"), experiment_number(uri, tracking.experiment), browser)
         return

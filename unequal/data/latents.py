@@ -12,7 +12,8 @@ from torch import Tensor
 
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.runtime.chunks import Maker, Makers, ranges
+from unequal.runtime.chunks import Maker, Makers
+from unequal.runtime.devices import ranges
 from unequal.runtime.files import write_json
 
 

@@ -22,7 +22,8 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.evaluation.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, noise_of, numpy_generator, on_device
-from unequal.runtime.chunks import UNSTORED, Chunks, Maker, counted, ranges
+from unequal.runtime.chunks import UNSTORED, Chunks, Maker, counted
+from unequal.runtime.devices import ranges
 
 
 class Routed(Protocol):

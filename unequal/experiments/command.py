@@ -21,7 +21,6 @@ def compare(folder: Path, cores: int, engine: str, dry_run: bool, judge_alone: b
     Stages that are done are not run again: the same command continues after a kill or an edit of params.yaml. The page
     is FOLDER/results/report.html.
     """
-    from unequal.code import ROOT
     from unequal.experiments.declaration import Declared
     from unequal.experiments.graph import RUN, lay
     from unequal.experiments.judging import judge
@@ -29,6 +28,7 @@ def compare(folder: Path, cores: int, engine: str, dry_run: bool, judge_alone: b
     from unequal.experiments.page import publish
     from unequal.pipeline.params_files import check_params
     from unequal.pipeline.running import make_project, run_engine
+    from unequal.runtime.place import ROOT
     from unequal.settings.strict import PARAMS
 
     file = folder / PARAMS

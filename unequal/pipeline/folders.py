@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from unequal.code import ROOT
 from unequal.pipeline.commit import git
 from unequal.runtime.files import write_bytes
+from unequal.runtime.place import ROOT
 from unequal.settings.strict import PARAMS, look_up, read_yaml
 
 GRAPH = Path("dvc.yaml")

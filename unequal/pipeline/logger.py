@@ -16,8 +16,8 @@ import numpy as np
 
 from unequal.data.grids import png_of
 from unequal.errors import UserError
-from unequal.pipeline.workdirs import project_root
 from unequal.runtime.files import settings_hash, write_bytes
+from unequal.runtime.place import home
 from unequal.settings.strict import PARAMS
 from unequal.settings.training import Tracking
 
@@ -107,7 +107,7 @@ class FilesLogger(Logger):
     """A folder an execution in `logs/runs/<configuration>`: JSON lines, and pictures."""
 
     def start(self) -> None:
-        self.parent = project_root() / "logs/runs" / settings_hash(self.execution.configuration)[:12]
+        self.parent = home() / "logs/runs" / settings_hash(self.execution.configuration)[:12]
         self.folder = self.parent / f"{self.execution.name.replace(' ', '-')}-{time.strftime('%Y%m%d-%H%M%S')}"
         self.params(self.execution.settings)
 

@@ -20,8 +20,8 @@ from unequal.models.folder import RECORD, load_record
 from unequal.pipeline.commit import commit_tags, committed_settings
 from unequal.pipeline.logger import MODEL, Execution, Logger, Point
 from unequal.pipeline.naming import Earlier, as_text, leaves, run_label
-from unequal.pipeline.workdirs import project_root, study, work_root
 from unequal.runtime.files import settings_hash, write_json
+from unequal.runtime.place import home, work_root
 from unequal.settings.training import Tracking
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class MlflowLogger(Logger):
         quieten(tracking.timeout_s)
         from mlflow import MlflowClient
 
-        root, uri = project_root(), self.address(tracking)
+        root, uri = home(), self.address(tracking)
         self.parent = self.child = ""
         self.database = database_file(uri, root)
         lock = self.database.with_name(f"{self.database.name}.lock") if self.database else work_root() / "tracking.lock"
@@ -88,7 +88,7 @@ class MlflowLogger(Logger):
     @classmethod
     def address(cls, tracking: Tracking) -> str:
         """Return the setting, else MLflow's own environment variable, else a database next to the project."""
-        return tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / DATABASE}"
+        return tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home() / DATABASE}"
 
     @staticmethod
     def is_retryable(error: Exception) -> bool:
@@ -208,7 +208,7 @@ class MlflowLogger(Logger):
         earlier = [Earlier(run.info.run_name or run.info.run_id, run.data.params) for run in runs]
         logged = {key: as_text(value)[:PARAM_CHARACTERS] for key, value in leaves(self.execution.configuration)}
         label = run_label(self.execution.written, committed_settings(), logged, earlier)
-        name = os.environ.get("DVC_EXP_NAME") or f"{study() or 'pipeline'} {label.name}"
+        name = os.environ.get("DVC_EXP_NAME") or f"{label.name}"
         tags = {CONFIGURATION_TAG: configuration, NOTE_TAG: label.description} | commit_tags()
         parent = str(self.client.create_run(self.experiment, run_name=name, tags=tags).info.run_id)
         self._log_params(parent, self.execution.configuration)

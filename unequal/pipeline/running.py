@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from unequal.code import ROOT
 from unequal.errors import UserError, say
 from unequal.pipeline import engines
 from unequal.pipeline.engines import command, stop_session, surroundings
 from unequal.pipeline.folders import DVC_CONFIG, DVC_IGNORED
 from unequal.runtime.files import write_bytes
+from unequal.runtime.place import ROOT
 
 
 def make_project(folder: Path) -> None:

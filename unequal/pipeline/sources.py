@@ -2,30 +2,18 @@
 
 The stage `code` of every dvc.yaml writes these files, and the stages that read a source depend on its file. It holds
 a hash of the source's content (of a folder, with the relative paths) and of the settings next to its key, but no path:
-what is moved is the same. For a model on the Hub the commit suffices, and null means that the key names nothing. Sizes
-and times of files only decide whether they are hashed again.
+what is moved is the same. For a model on the Hub the commit suffices, and null means that the key names nothing.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unequal.errors import UserError, UserErrors, one_line
-from unequal.pipeline.workdirs import work_root
-from unequal.runtime.files import (
-    content_hash,
-    files_below,
-    json_or_none,
-    read_facts,
-    read_json,
-    settings_hash,
-    sync_json,
-    write_facts,
-    write_json,
-)
+from unequal.errors import UserError, UserErrors, one_line, say
+from unequal.pipeline.digests import remembered
+from unequal.runtime.files import content_hash, json_or_none, settings_hash, sync_json, write_json
 from unequal.runtime.outside import expanded, located
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import NAME
@@ -44,10 +32,6 @@ KEYS = (
 )
 #: Their last parts.
 NAMING = frozenset(key.rpartition(".")[2] for key in KEYS)
-#: File of known hashes, in the folder of resumable states: path → its state, its hash.
-KNOWN = "sources.json"
-#: Bytes from which an input is large: its hash is remembered.
-LARGE = 1 << 30
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
 
@@ -70,27 +54,22 @@ def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tup
     if not isinstance(content, dict):
         return
     if keys[0] != "*":
-        yield section, KeyedSource(f"{section}.{'.'.join(keys)}", named(content, *keys), settings_near(content, *keys))
+        yield section, source_at(content, section, *keys)
         return
     for name, entry in content.items():
         if USER_NAME.fullmatch(str(name)):
-            key = f"{section}.{name}.{'.'.join(keys[1:])}"
-            yield f"{section}/{name}", KeyedSource(key, named(entry, *keys[1:]), settings_near(entry, *keys[1:]))
+            yield f"{section}/{name}", source_at(entry, f"{section}.{name}", *keys[1:])
 
 
-def settings_near(content: Any, *keys: str) -> str:
-    """Hash the settings of the section in which the last of these keys stands, but for its own."""
-    section = value_at(content, *keys[:-1])
-    return settings_hash({k: v for k, v in section.items() if k != keys[-1]} if isinstance(section, dict) else section)
-
-
-def named(content: Any, *keys: str) -> str | None:
-    """Return the text at keys below a section, if there is one.
+def source_at(content: Any, place: str, *keys: str) -> KeyedSource:
+    """The source at keys below a section.
 
     Of a source that verifies its own files, as CIFAR-10, the content below its path does not count.
     """
+    near = value_at(content, *keys[:-1])
+    others = {key: value for key, value in near.items() if key != keys[-1]} if isinstance(near, dict) else near
     value = None if verifies_itself(content) else value_at(content, *keys)
-    return value if isinstance(value, str) else None
+    return KeyedSource(".".join((place, *keys)), value if isinstance(value, str) else None, settings_hash(others))
 
 
 def verifies_itself(data: Any) -> bool:
@@ -109,46 +88,18 @@ def value_at(content: Any, *keys: str, absent: Any = None) -> Any:
     return content
 
 
-def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
+def content_of(source: KeyedSource, folder: Path, params: Path = PARAMS) -> dict[str, str | None]:
     """Return the content of a source's file. Raises UserError where the source is missing or cannot be read."""
-    settings = {"settings": source.settings}
+    settings, key = {"settings": source.settings}, f"{params}: {source.key}"
     if source.value is None:
         return settings | {"source": None}
-    place = located(source.value, source.key, folder)
+    place = located(source.value, key, folder)
     if not isinstance(place, Path):
         return settings | {"source": source.value}
     try:
-        return settings | {"sha256": known_hash(place)}
+        return settings | {"sha256": remembered(place, content_hash)}
     except (OSError, UserError) as error:
-        raise UserError(f"{source.key}: {one_line(error)}") from None
-
-
-def known_hash(path: Path) -> str:
-    """Hash the content of a file or folder, again only where a size or a time has changed."""
-    memory, name, now = work_root() / KNOWN, str(path.resolve()), state(path)
-    known = read_facts(memory) or {}
-    match known.get(name):
-        case [known_state, str(sha256)] if known_state == now:
-            return sha256
-    sha256 = content_hash(path)
-    write_facts(memory, known | {name: [now, sha256]})
-    return sha256
-
-
-def input_hash(path: Path) -> str:
-    """Hash a stage's input: a large one once, for every stage and process that reads it."""
-    large = sum(file.stat().st_size for file in files_below(path)) >= LARGE
-    return known_hash(path) if large else content_hash(path)
-
-
-def state(path: Path) -> str:
-    """Hash the relative paths, sizes and times of all files; times of change reveal replaced files too."""
-    digest = sha256()
-    for file in files_below(path):
-        status = file.stat()
-        facts = (os.path.relpath(file, path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-        digest.update(repr(facts).encode())
-    return digest.hexdigest()
+        raise UserError(f"{key}: {one_line(error)}") from None
 
 
 def check_sources(params: Path = PARAMS) -> None:
@@ -171,36 +122,30 @@ def write_sources(graph: Path) -> list[str]:
         UserError: the params file cannot be read, or names a missing source.
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
-    keyed = {name: one._replace(key=f"{params}: {one.key}") for name, one in sources(read_yaml(params)).items()}
-    changed = sync_json(folder / SOURCES, {name: content_of(source, folder) for name, source in keyed.items()})
-    return [f"{file}: {what}" for file, (what, _) in changed.items()]
+    contents = {name: content_of(one, folder, params) for name, one in sources(read_yaml(params)).items()}
+    return [f"{file}: {what}" for file, (what, _) in sync_json(folder / SOURCES, contents).items()]
 
 
-def refuse_other_source(name: str, by_engine: bool = True) -> Path:
-    """Return the file of a source, which is written where it is missing.
+def current_source(name: str) -> dict[str, str | None]:
+    """Return what the file of a source should hold now."""
+    return content_of(sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None)), Path())
 
-    Args:
-        name: of the source.
-        by_engine: False for a stage that is started by hand: other settings are then written into the file.
 
-    Raises:
-        UserError: the source has another content, or its section other settings, than its file says.
-    """
-    file = SOURCES / f"{name}.json"
-    source = sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None))
-    content = content_of(source._replace(key=f"{PARAMS}: {source.key}"), Path())
-    known = read_json(file) if file.exists() else content
-    if known == content | {"settings": known.get("settings")} and not (by_engine and known != content):
-        if known != content or not file.exists():
-            write_json(file, content)
-        return file
-    what = f"{source.key}: {source.value}: replaced"
-    if known == content | {"settings": known.get("settings")}:
-        what = f"{source.key.rpartition('.')[0]}: edited"
-    raise UserError(
-        f"{PARAMS}: {what} since the engine began ({file} describes another content); start the engine again, or "
-        "`python -m unequal.pipeline.fingerprint`"
-    )
+def source_file(name: str) -> Path:
+    """Name the file of a source."""
+    return SOURCES / f"{name}.json"
+
+
+def refresh_source(name: str) -> None:
+    """Bring the file of a source up to date, as it is when a stage starts that reads it."""
+    file, content = source_file(name), current_source(name)
+    if (known := json_or_none(file)) != content:
+        if known is not None:
+            say(
+                f"{file}: replaced since the engine began; this stage reads the source as it is now",
+                err=True,
+            )
+        write_json(file, content)
 
 
 def without_paths(content: Any, document: dict[str, Any]) -> Any:
@@ -213,7 +158,7 @@ def without_paths(content: Any, document: dict[str, Any]) -> Any:
     paths: dict[str, str | None] = {}
     for name, source in sources(document).items():
         if source.value is not None and os.path.exists(path := expanded(source.value)):
-            known = json_or_none(SOURCES / f"{name}.json")
+            known = json_or_none(source_file(name))
             paths |= dict.fromkeys((source.value, path), known.get("sha256") if isinstance(known, dict) else None)
     data = document.get("data")
     if isinstance(data, dict) and verifies_itself(data):

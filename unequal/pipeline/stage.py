@@ -5,17 +5,16 @@
         ...
 
 makes `main`, the last of its file, a command-line program with the option `--recipe`. It writes its outputs into a work
-directory, from where they move into place when the function has returned. A stop before that leaves no
-output, only the resumable state. A work directory's key is a hash of all that shapes a result, so a
-changed setting or input never resumes a stale state.
+directory, from where they move into place when the function has returned. A stop before that leaves no output, only the
+resumable state. What was read is compared again then: what is recorded is what ran.
 """
 
 import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
@@ -25,26 +24,21 @@ import click
 import numpy as np
 import torch
 
-from unequal.code import Fingerprint, fingerprint
-from unequal.errors import UserError, say
-from unequal.pipeline.attempt import Attempt, FinishedBefore, engine_run
-from unequal.pipeline.devices import LENT, gpus_of_stage, lease
-from unequal.pipeline.fingerprint import refuse_other_code
+from unequal.errors import UserError, plain, say
+from unequal.pipeline.attempt import Attempt, FinishedBefore, by_engine
+from unequal.pipeline.digests import check_made, input_digest, recorded_outputs, state
+from unequal.pipeline.fingerprint import started_with
+from unequal.pipeline.gpus import LENT, gpus_of_stage, lease
+from unequal.pipeline.launcher import launch, num_processes
 from unequal.pipeline.logger import MODEL, Execution
-from unequal.pipeline.program import (
-    errors_reported,
-    exit_at_once,
-    launch,
-    memory_refusal,
-    num_processes,
-    stop_requested,
-)
-from unequal.pipeline.sources import input_hash, refuse_other_source, without_paths
+from unequal.pipeline.naming import leaves
+from unequal.pipeline.program import errors_reported, memory_refusal, stop_requested
+from unequal.pipeline.sources import current_source, refresh_source, source_file, value_at, without_paths
 from unequal.pipeline.tracker import Tracker
-from unequal.pipeline.workdirs import ensure_dir, study
+from unequal.pipeline.workdirs import ensure_dir
 from unequal.runtime import processes
 from unequal.runtime.devices import computed_on
-from unequal.runtime.files import require, settings_hash, write_json
+from unequal.runtime.files import json_or_none, require, settings_hash, write_json
 from unequal.runtime.processes import threads
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.settings.training import Runtime
@@ -52,10 +46,10 @@ from unequal.settings.training import Runtime
 if TYPE_CHECKING:
     from unequal.settings.evaluation import Sampling
 
-#: To be raised when the meaning of resumable states changes: older ones are then not resumed.
-FORMAT = 1
 #: Setting by which a training may differ from the one whose state it resumes from.
 MILESTONES = "lr_milestones"
+#: Characters of a setting's value in a message.
+SHOWN = 60
 
 
 class RuntimeSettings(StageSettings):
@@ -65,7 +59,17 @@ class RuntimeSettings(StageSettings):
 
 
 class Run:
-    """One execution of a stage: its settings, code, files, device and log."""
+    """One execution of a stage: its settings, code, files, device and log.
+
+    Args:
+        name: of its program.
+        settings: those that it reads.
+        options: of its command line.
+        runtime: settings that shape no result.
+        params: content of params.yaml.
+        keys: keys of the settings that it reads.
+        code: its code file, an input as others.
+    """
 
     def __init__(
         self,
@@ -73,59 +77,68 @@ class Run:
         settings: StageSettings,
         options: Mapping[str, str | int],
         runtime: Runtime,
-        code: Fingerprint,
         params: dict[str, Any],
+        keys: Sequence[str] = (),
+        code: Path | None = None,
     ) -> None:
         self.name = name
-        self.code = code
         self.options = dict(options)
         self.runtime = runtime
         #: Whether this process, of those that share the stage, locks, logs and publishes.
         self.leads = processes.rank() == 0
         self._params = params
+        self._declared = {key: value_at(params, *key.split(".")) for key in keys}
         self._inputs: dict[str, str] = {}
+        self._states: dict[str, str] = {}
         self._sources: list[str] = []
         self._results: dict[str, Any] = {}
         self._parent_results: dict[str, float] = {}
         self._parent_artifacts: list[Path] = []
-        self._engine = engine_run()
         self._attempt: Attempt | None = None
         self._settings = without_paths(settings.model_dump(mode="json"), params)
         self._execution = Execution(name, self.options, self._settings, without_paths(params, params), params)
         self._tracker = Tracker(runtime.tracking, self._execution, active=self.leads)
+        if code is not None:
+            self._read(code)
+
+    @cached_property
+    def _made(self) -> dict[Path, tuple[str, str]]:
+        """What engines have recorded of inputs."""
+        return recorded_outputs() if by_engine() and self.leads else {}
 
     def input(self, path: str | Path) -> Path:
         """Name a file or folder that the stage reads; its content becomes part of the work directory's key.
 
         Raises:
-            UserError: it is missing.
+            UserError: it is missing, or not what the stage that made it has recorded.
             RuntimeError: the key is fixed already; a stage names its inputs before its outputs.
         """
         if str(path) not in self._inputs:
             if self._attempt is not None:
                 raise RuntimeError(f"input {path} comes after the first use of work or output")
-            self._inputs[str(path)] = input_hash(require(Path(path)))
+            self._read(require(Path(path)))
+            check_made(Path(path), self._made, self._inputs[str(path)])
             self._tracker.input(Path(path))
         return Path(path)
 
-    def source(self, name: str) -> None:
-        """Name a source outside the project that the stage reads; its file in `artifacts/sources` becomes an input.
+    def _read(self, path: Path) -> None:
+        """Note the content of an input."""
+        self._states[str(path)], self._inputs[str(path)] = state(path), input_digest(path)
 
-        Raises:
-            UserError: the source has another content than its file says.
-        """
-        self.input(refuse_other_source(name, by_engine=self._engine is not None))
+    def source(self, name: str) -> None:
+        """Name a source outside the project that the stage reads; its file in `artifacts/sources` becomes an input."""
+        processes.agreed(lambda: refresh_source(name) is None, name.replace("/", "-"))
+        self.input(source_file(name))
         self._sources.append(name)
 
     @property
     def instance(self) -> str:
         """Name of the stage and its options as a file name; a variant's name may be a path."""
-        where = () if study() is None else (study(),)
-        return "-".join(map(str, (*where, self.name, *self.options.values()))).replace("/", "_")
+        return "-".join(map(str, (self.name, *self.options.values()))).replace("/", "_")
 
     @property
     def work(self) -> Path:
-        """Folder of the resumable state; the same for the same stage, options, settings and inputs.
+        """Folder of the resumable state; the same for the same stage, options, settings, inputs and code.
 
         Raises:
             UserError: something else stands in its place.
@@ -136,7 +149,7 @@ class Run:
     def _begun(self) -> Attempt:
         """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
-            self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads, self._key(MILESTONES))
+            self._attempt = Attempt(self.instance, self._key(), self._key(MILESTONES), self.leads)
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
         return self._attempt
@@ -144,7 +157,7 @@ class Run:
     def _key(self, but_for: str | None = None) -> str:
         """Hash all that shapes a result, but for settings of one name."""
         settings = without(self._settings, but_for)
-        return settings_hash((FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code))
+        return settings_hash((self.name, self.options, settings, list(self._inputs.items())))
 
     def _finds_outputs(self) -> bool:
         """Lock the work directory; say whether an earlier attempt has finished, whose outputs are reused."""
@@ -221,34 +234,50 @@ class Run:
     def complete(self) -> None:
         """Move the outputs into place, end the log, clear the work directory.
 
-        Engines delete the outputs of a run that is killed before the end, or that they are killed with. So the outputs
-        stay in the work directory until an engine has recorded them.
-
         Raises:
-            UserError: code or sources have changed since the engine looked at them, or the stage has been started with
-                other settings: the outputs would be recorded under those.
+            UserError: settings or inputs have changed since they were read: outputs would be recorded under others.
         """
-        refuse_other_code(self.name, self.code)
-        for name in self._sources:
-            refuse_other_source(name, by_engine=self._engine is not None)
         processes.wait_for_others()
         outputs: list[Path] = []
         if self._attempt is not None:
             outputs = list(self._attempt.outputs)
-            self._attempt.publish(
-                stage=self.name,
+            self._attempt.finish(
                 params=self._params,
                 inputs=self._inputs,
-                code=self.code,
                 results=self._results,
                 parent_results=self._parent_results,
                 parent_artifacts=list(map(str, self._parent_artifacts)),
             )
+            if self.leads and (changes := self._changes()):
+                raise UserError(
+                    f"{'; '.join(changes)}: changed since this stage read it; nothing is published, its work stays in "
+                    f"{self._attempt.folder}; start the engine again"
+                )
+            self._attempt.publish()
         self._tracker.artifacts(outputs)
         self._tracker.artifacts(self._parent_artifacts, parent=True)
         self._tracker.finish("FINISHED")
         if self._attempt is not None:
             self._attempt.leave(finished=True)
+
+    def _changes(self) -> list[str]:
+        """Name the declared settings, sources and inputs that are not as they were read."""
+        before, now = {}, {}
+        document = read_yaml(PARAMS)
+        for key, value in self._declared.items():
+            before |= dict(leaves({key: value}))
+            now |= dict(leaves({key: value_at(document, *key.split("."))}))
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        lines = [f"{PARAMS}: {key}: {shown(before.get(key))} → {shown(now.get(key))}" for key in changed]
+        lines += [
+            f"{source_file(name)}" for name in self._sources if json_or_none(source_file(name)) != current_source(name)
+        ]
+        return lines + [
+            path
+            for path, known in self._inputs.items()
+            if not Path(path).exists()
+            or (state(Path(path)) != self._states[path] and input_digest(Path(path)) != known)
+        ]
 
     def abandon(self, status: str) -> None:
         """Delete unfinished outputs, leave the resumable state, end the log with `FAILED` or `KILLED`."""
@@ -257,10 +286,15 @@ class Run:
         self._tracker.finish(status)
 
 
+def shown(value: Any) -> str:
+    """Show a setting in a message."""
+    return "missing" if value is None else plain(repr(value))[:SHOWN]
+
+
 def without(settings: Any, name: str | None) -> Any:
     """Return settings without those of a name, wherever they stand."""
     if isinstance(settings, list):
-        return [without(one, name) for one in settings]
+        return [without(item, name) for item in settings]
     if isinstance(settings, dict):
         return {key: without(value, name) for key, value in settings.items() if key != name}
     return settings
@@ -292,54 +326,42 @@ class StageCommand(click.Command):
             self()
         return self
 
-    def main(self, *arguments: Any, **named: Any) -> Any:
-        """Run the program by click; after a success its process ends at once."""
-        try:
-            return super().main(*arguments, **named)
-        except SystemExit as ending:
-            if not ending.code and self.module == "__main__":
-                exit_at_once()
-            raise
-
     def run(self, **options: str | int) -> None:
         """Execute the stage; a failure ends the process with a status."""
-        with imports_frozen(), errors_reported(self.stage_name):
+        gc.freeze()  # imported modules are not looked through, a seventh of the time of a short stage
+        with errors_reported(self.stage_name):
             runtime = RuntimeSettings.read(PARAMS).runtime
             params = read_yaml(PARAMS)
             settings = self.settings.read(PARAMS, **options)
+            launched = processes.folder() is not None
+            code = started_with(self.program, self.named(options), check=not launched)
             # Held until the process ends; processes of a launched stage see what their launcher holds.
-            if processes.folder() is None:
+            if not launched:
                 self.gpus = lease(gpus_of_stage(runtime), self.gpus_needed(runtime))
             if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, [sys.executable, *sys.orig_argv[1:]], runtime.threads))
-            code = fingerprint(self.program)
-            refuse_other_code(self.stage_name, code)
-            run = Run(self.stage_name, settings, options, runtime, code, params)
+            keys = self.settings.keys(**options)
+            run = Run(self.stage_name, settings, options, runtime, params, list(keys.values()), code)
             try:
                 with suppress(FinishedBefore), threads(runtime.threads):
                     self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:
                 run.abandon("FAILED" if isinstance(error, Exception) and not stop_requested() else "KILLED")
-                if (refusal := memory_refusal(error, settings, self.settings.keys(**options))) is not None:
+                if (refusal := memory_refusal(error, settings, keys)) is not None:
                     raise UserError(refusal) from None
                 raise
+
+    def named(self, options: Mapping[str, str | int]) -> dict[str, str | int]:
+        """Return the options that are not the default: they name the stage's instance in a dvc.yaml."""
+        return {param.name: options[param.name] for param in self.params
+                if param.name is not None and options.get(param.name) != param.default}  # fmt: skip
 
     def gpus_needed(self, runtime: Runtime) -> int | None:
         """Count the GPUs that the stage takes; None: all that are free, under DVC, which runs one stage at a time."""
         if not self.shared:
             return 1
         return runtime.processes or (1 if LENT in os.environ else None)
-
-
-@contextmanager
-def imports_frozen() -> Iterator[None]:
-    """Exempt imported modules from garbage collection, which takes a seventh of the time of a short stage."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()  # some libraries complain at the exit about objects that are still there
 
 
 def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Callable[..., None]], StageCommand]:

@@ -1,58 +1,94 @@
-"""Work directories: folders in the project's `work/`, one for each run of a stage, each with a lock."""
+"""Work directories: `work/<stage>-<hash of its settings, inputs and code>/`, each with a lock.
+
+A stage keeps its resumable state there, and writes its outputs there, from where they move into place at once. Engines
+delete outputs before a run, and one that is killed has recorded nothing of the stages that outlive it. So outputs stay
+in the work directory as hard links, which take no disk, with a note (`Finished`) until dvc.lock has them: the same run,
+started again, puts them into place again. Whatever would change a result changes the name of the directory.
+"""
 
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any
 
 from filelock import FileLock, Timeout
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.errors import UserError, say
-from unequal.runtime.files import json_or_none, link, write_json
-from unequal.runtime.outside import DVC_COPIES
+from unequal.runtime.files import json_or_none, link, read_facts, write_json
+from unequal.runtime.place import work_root
 
-#: Folder that marks a project, whose clone may have any name.
-MARK = ".dvc"
-
-
-def checkout(here: Path) -> Path:
-    """Find the project, or DVC's copy of one, that contains a folder; the folder itself where there is none."""
-    return next((folder for folder in (here, *here.parents) if (folder / MARK).is_dir()), here)
-
-
-def study() -> str | None:
-    """Name the study that contains the working directory, by its path below `studies`; None where there is none."""
-    here = Path.cwd()
-    return "/".join(here.relative_to(checkout(here)).parts[1:]) or None
-
-
-def project_root() -> Path:
-    """Find the folder of all that outlives a run: mlflow.db, mlartifacts/ and work/.
-
-    It is the checkout, or, where that is one of DVC's copies, the project that was copied.
-    """
-    here = checkout(Path.cwd())
-    parts = here.parts
-    for start in range(len(parts) - len(DVC_COPIES)):
-        if parts[start : start + len(DVC_COPIES)] == DVC_COPIES:
-            return Path(*parts[:start])
-    return here
-
-
-def work_root() -> Path:
-    """Return the folder of all resumable states, which no stage declares and git ignores."""
-    return project_root() / "work"
-
-
-#: Folder of a work directory for outputs.
-OUTPUTS = "outputs"
-#: File of a work directory that says that its run has finished.
-NOTE = "finished.json"
-#: File of a work directory that holds the key without milestones of the learning rate, and the states of trainings.
-KIN, STATES = "kin.json", re.compile(r"(before-)?checkpoint\.safetensors|(snapshot|averages)-[0-9]+\.safetensors")
+#: In a work directory: outputs, the note of a finished run, the hash of what its training may resume from.
+OUTPUTS, NOTE, KIN = "outputs", "finished.json", "kin.json"
+#: States of trainings.
+STATES = re.compile(r"(before-)?checkpoint\.safetensors|(snapshot|averages)-[0-9]+\.safetensors")
 #: How many unfinished states of other settings, inputs or code stay for each stage instance, to be resumed.
 STATES_STORED = 8
+
+
+def inside(path: str) -> str:
+    """Return a path that stays below the folder that it starts from. Raises ValueError for any other."""
+    if Path(path).is_absolute() or ".." in Path(path).parts or not Path(path).parts:
+        raise ValueError(f"{path}: leads out of the folder of the run")
+    return path
+
+
+#: Somebody who can write into a shared `work/` must not choose which files are replaced elsewhere.
+Inside = Annotated[str, AfterValidator(inside)]
+
+
+class Finished(BaseModel):
+    """The note of a finished run.
+
+    Attributes:
+        stage: the stage's instance.
+        folder: where it ran.
+        params: content of params.yaml when it was read.
+        inputs, outputs: path from that folder → digest.
+        results, parent_results: logged figures, the latter with the whole pipeline.
+        parent_artifacts: outputs that are logged with the whole pipeline too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage: str
+    folder: str
+    params: dict[str, Any]
+    inputs: dict[Inside, str]
+    outputs: dict[Inside, str]
+    results: dict[str, Any]
+    parent_results: dict[str, float]
+    parent_artifacts: list[Inside]
+
+
+def read_note(work: Path) -> Finished | None:
+    """Read the note of a finished run; None where there is none that can be read."""
+    try:
+        return Finished.model_validate(read_facts(work / NOTE))
+    except ValidationError:
+        return None
+
+
+def finished_runs() -> Iterator[tuple[Path, Finished]]:
+    """Yield the work directories of runs that have finished in the working directory, with their notes."""
+    for note in sorted(work_root().glob(f"*/{NOTE}")):
+        if (run := read_note(note.parent)) is not None and run.folder == str(Path.cwd()):
+            yield note.parent, run
+
+
+def clear_finished() -> None:
+    """Delete the stored outputs of this folder's finished runs, so that they are made again."""
+    for work, _ in finished_runs():
+        clear_if_free(work)
+
+
+def clear_if_free(work: Path) -> None:
+    """Delete a work directory, unless a stage is at work in it."""
+    with try_lock(work) as free:
+        if free:
+            clear(work)
 
 
 def ensure_dir(folder: Path) -> Path:
@@ -106,39 +142,33 @@ def try_lock(work: Path) -> Iterator[bool]:
         release(lock)
 
 
-def trash_of(work: Path) -> Path:
-    """Name the folder that a work directory becomes while it is deleted."""
-    return work.with_name(f".{work.name}.cleared")
-
-
 def clear(work: Path) -> None:
     """Delete a work directory whose lock is held, and the rest of an earlier deletion."""
-    shutil.rmtree(trash_of(work), ignore_errors=True)
+    trash = work.with_name(f".{work.name}.cleared")
+    shutil.rmtree(trash, ignore_errors=True)
     if work.exists():
         # Renamed first: a kill while files are deleted one by one would leave a partial state.
-        work.rename(trash_of(work))
-        shutil.rmtree(trash_of(work), ignore_errors=True)
+        work.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
 
 
-def clear_old_states(work: Path, instance: str) -> None:
-    """Delete the oldest unfinished states of a stage instance.
-
-    Finished runs, whose outputs are stored for an engine, and directories in use by other processes stay.
-    """
-    for other in sorted(states_of(instance, work), key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
-        with try_lock(other) as free:
-            if free and not (other / NOTE).exists():
-                clear(other)
+def tidy(work: Path, instance: str) -> None:
+    """Delete an instance's other finished runs in this folder, and its oldest unfinished states."""
+    others = sorted(states_of(instance, work), key=lambda path: path.stat().st_mtime, reverse=True)
+    here = {other for other, _ in finished_runs()}
+    unfinished = [other for other in others if not (other / NOTE).exists()]
+    for other in [*(other for other in others if other in here), *unfinished[STATES_STORED:]]:
+        clear_if_free(other)
 
 
 def adopt_states(work: Path, instance: str, kin: str) -> None:
     """Give a new work directory the states of the newest one that differs by milestones of the learning rate alone.
 
-    A training decides which of them lie on its way.
+    A training decides which of them it can resume from.
     """
     if (work / KIN).exists():
         return
-    others = [one for one in states_of(instance, work) if json_or_none(one / KIN) == kin]
+    others = [other for other in states_of(instance, work) if json_or_none(other / KIN) == kin]
     for other in sorted(others, key=lambda path: path.stat().st_mtime)[-1:]:
         with try_lock(other) as free:
             for file in other.rglob("*") if free else ():
@@ -152,10 +182,6 @@ def adopt_states(work: Path, instance: str, kin: str) -> None:
 def states_of(instance: str, besides: Path) -> list[Path]:
     """List the other work directories of a stage instance."""
     name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
-    found = besides.parent.iterdir()
-    return [path for path in found if path != besides and name.fullmatch(path.name) and path.is_dir()]
-
-
-def latest_note(instance: str) -> Path:
-    """Return the note that holds the key with which a stage instance of this checkout was last started."""
-    return checkout(Path.cwd()) / "work" / f".{instance}.latest"
+    return [
+        path for path in besides.parent.iterdir() if path != besides and name.fullmatch(path.name) and path.is_dir()
+    ]

@@ -21,7 +21,8 @@ from unequal.evaluation.profiling import Draws, profile_noise
 from unequal.models.denoiser import Denoiser
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
-from unequal.runtime.chunks import Chunks, Maker, ranges
+from unequal.runtime.chunks import Chunks, Maker
+from unequal.runtime.devices import ranges
 
 
 class Share(NamedTuple):

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from unequal.code import fingerprint
 from unequal.data.folders import first_names
 from unequal.errors import UserError, plain, say
 from unequal.evaluation.loss_profile import relative_change
@@ -30,7 +29,8 @@ from unequal.profiler.pipeline_folder import PipelineFolder
 from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.runtime.chunks import Chunks
 from unequal.runtime.devices import computed_on
-from unequal.runtime.files import content_hash, settings_hash
+from unequal.runtime.files import code_hash, content_hash, settings_hash
+from unequal.runtime.place import ROOT
 from unequal.runtime.progress import progress
 
 T = TypeVar("T")
@@ -260,6 +260,10 @@ def strays_in(folders: Iterable[ImageFolder]) -> str:
     return ""
 
 
+#: Packages whose code shapes what is cached.
+ROOMS = tuple(f"unequal/{room}" for room in ("diffusion", "timesteps", "models", "evaluation", "profiler"))
+
+
 def facts_of(
     config: ProfileConfig,
     model: MeasuredModel,
@@ -270,7 +274,7 @@ def facts_of(
     """Facts that the cached files depend on: other facts have another folder."""
     return {
         "model": model.facts,
-        "code": fingerprint(Path(__file__)),
+        "code": code_hash(*map(ROOT.joinpath, ROOMS)),
         "images": {
             name: [len(one), settings_hash([content_hash(one.files[number]) for number in strata[name].drawn.tolist()])]
             for name, one in images.items()

@@ -15,9 +15,6 @@ from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-#: How many chunks a computation is cut into: one that is stopped loses a fiftieth at most.
-CHUNKS = 50
-
 #: Names of a chunk's array and of its own name, in its file.
 ARRAY, NAME = "array", "name"
 
@@ -99,10 +96,3 @@ class Chunks:
 
 #: For computations that are short, or outside a stage.
 UNSTORED = Chunks()
-
-
-def ranges(total: int, multiple: int) -> Iterator[range]:
-    """Cut 0 … total−1 into at most CHUNKS ranges of whole multiples, the last one shorter where needed."""
-    size = -(-total // (CHUNKS * multiple)) * multiple
-    for start in range(0, total, size):
-        yield range(start, min(start + size, total))

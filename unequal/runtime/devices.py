@@ -1,7 +1,8 @@
-"""What a device computes with: its name and arithmetic for records, and the choices that settings leave to it."""
+"""What a device computes with: its name and arithmetic, choices that settings leave to it, parts of long work."""
 
 import os
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
@@ -55,3 +56,14 @@ def is_compiled(asked: bool | str, device: torch.device, calls: int) -> bool:
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
+
+
+#: How many parts a long computation is cut into: one that is stopped loses a fiftieth at most.
+CHUNKS = 50
+
+
+def ranges(total: int, multiple: int) -> Iterator[range]:
+    """Cut 0 … total−1 into at most CHUNKS ranges of whole multiples, the last one shorter where needed."""
+    size = -(-total // (CHUNKS * multiple)) * multiple
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))

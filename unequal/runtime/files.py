@@ -255,6 +255,12 @@ def content_hash(path: Path, algorithm: str = "sha256") -> str:
     return digest.hexdigest()
 
 
+def code_hash(*folders: Path) -> str:
+    """Hash the Python files below folders: what is computed by other code is computed again."""
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    return hashlib.sha256("".join(file.read_text(encoding="utf-8") for file in files).encode()).hexdigest()
+
+
 def settings_hash(content: Any) -> str:
     """Hash anything that JSON can carry, independent of the order of its keys, as hex digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

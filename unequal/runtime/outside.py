@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unequal.errors import UserError
-
-#: `dvc exp run --temp` and `--queue` check the project out into a folder below this one, without untracked files.
-DVC_COPIES = (".dvc", "tmp", "exps")
+from unequal.runtime.place import DVC_COPIES
 
 
 def expanded(text: str, folder: Path = Path()) -> str:

@@ -51,12 +51,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def agreed(decide: Callable[[], bool]) -> bool:
+def agreed(decide: Callable[[], bool], name: str = "finished") -> bool:
     """Return the leading process's decision, for which the others wait."""
     common = folder()
     if common is None:
         return decide()
-    yes, no = common / "decided-yes", common / "decided-no"
+    yes, no = common / f"{name}-yes", common / f"{name}-no"
     if rank() == 0:
         answer = decide()
         (yes if answer else no).touch()

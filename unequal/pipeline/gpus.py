@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE
+from unequal.pipeline.attempt import DVC_STAGE, SNAKEMAKE
 from unequal.settings.strict import read_yaml
 from unequal.settings.training import Runtime
 
@@ -46,8 +46,7 @@ def gpus_of_stage(runtime: Runtime) -> list[str]:
     """
     if LENT in os.environ:
         return [name for name in os.environ[LENT].split(",") if name]
-    by_dvc = DVC_STAGE in os.environ and ENGINE not in os.environ
-    if not by_dvc or VISIBLE in os.environ or runtime.device == "cpu":
+    if DVC_STAGE not in os.environ or SNAKEMAKE in os.environ or VISIBLE in os.environ or runtime.device == "cpu":
         return []
     return machine_gpus() * runtime.stages_per_gpu if "gpu" in stage_meta(os.environ[DVC_STAGE]) else []
 

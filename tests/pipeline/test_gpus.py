@@ -12,14 +12,14 @@ import yaml
 from harness.projects import run
 from one_line import refusal
 
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE
-from unequal.pipeline.devices import LENT, VISIBLE, gpus_of_stage, lease, machine_gpus
+from unequal.pipeline.attempt import DVC_STAGE, SNAKEMAKE
+from unequal.pipeline.gpus import LENT, VISIBLE, gpus_of_stage, lease, machine_gpus
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
 #: Takes GPUs, says which, and keeps them until it is killed.
 HOLDER = f"""
 import os, sys, time
-from unequal.pipeline.devices import lease
+from unequal.pipeline.gpus import lease
 locks = lease({GPUS}, int(sys.argv[1]))
 print(os.environ["{VISIBLE}"], flush=True)
 time.sleep(600)
@@ -28,7 +28,7 @@ time.sleep(600)
 STAGE = f"""
 import os, sys, time
 from pathlib import Path
-from unequal.pipeline.devices import gpus_of_stage, lease
+from unequal.pipeline.gpus import gpus_of_stage, lease
 from unequal.settings.training import Runtime
 own, other = sys.argv[1:]
 runtime = Runtime.model_construct(device="auto", stages_per_gpu=1)
@@ -46,9 +46,9 @@ def alone(tmp_path, monkeypatch):
     """Locks of this test, short waits."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr("unequal.pipeline.devices.WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("unequal.pipeline.gpus.WAIT_SECONDS", 0.02)
     monkeypatch.setenv(VISIBLE, ",".join(GPUS))
-    for name in (LENT, ENGINE, DVC_STAGE):
+    for name in (LENT, SNAKEMAKE, DVC_STAGE):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -125,7 +125,7 @@ def test_a_machines_gpus_are_those_that_are_visible(visible, names, two_gpus, mo
         ({DVC_STAGE: "train@base"}, "cpu", []),
         ({DVC_STAGE: "other"}, "auto", []),
         ({DVC_STAGE: "report"}, "auto", []),
-        ({DVC_STAGE: "train@base", ENGINE: "snakemake"}, "auto", []),
+        ({DVC_STAGE: "train@base", SNAKEMAKE: "1"}, "auto", []),
         ({DVC_STAGE: "train@base", VISIBLE: "1"}, "auto", []),
         ({}, "auto", []),
     ],
