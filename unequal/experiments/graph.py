@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from unequal.experiments.declaration import TRAINED, Declared
+from unequal.pipeline.fingerprint import code_file
 from unequal.pipeline.folders import shipped
 from unequal.runtime.files import write_bytes
 from unequal.settings.groups import Plan
@@ -145,9 +146,9 @@ class Laid:
         sections = ("schedule", "network", "training", "recipe", "chosen") if whole else ("training", "chosen")
         self.stages[f"train_{name}_{seed}"] = {
             "desc": "Fresh weights, trained by a recipe" if whole else "Models for groups of timesteps, from a base",
-            "cmd": command(program, training=name, seed=seed, **options),
+            "cmd": command(program, **(words := {"training": name, "seed": seed, **options})),
             "params": ["profile" if whole else f"plans.{name}", *(f"trainings.{name}.{one}" for one in sections)],
-            "deps": ["artifacts/data", *deps, f"artifacts/code/{program}.json"],
+            "deps": ["artifacts/data", *deps, str(code_file(program, words))],
             "outs": [f"artifacts/models/{place}"],
             "metrics": [{f"results/trainings/{place}.json": {"cache": False}}],
             "meta": {"gpu": 1, "runtime": 1440},
@@ -156,15 +157,16 @@ class Laid:
     def measure(self, name: str, training: str, variant: str, seed: int, half: str) -> None:
         """Add the stage that measures a training; `half` of the held-out images chooses or reports."""
         place = f"{name}/seed_{seed}"
+        words = {"name": name, "training": training, "variant": variant, "seed": seed, "half": half}
         self.stages[f"measure_{name}_{seed}"] = {
             "desc": "Endpoints of a training, on draws and from noise that all trainings of its seed share",
-            "cmd": command("measure", name=name, training=training, variant=variant, seed=seed, half=half),
+            "cmd": command("measure", **words),
             "params": ["seed", "profile", "evaluation", f"measured.{variant}.sampling"],
             "deps": [
                 "artifacts/data",
                 "artifacts/extractor",
                 f"artifacts/models/{training}/seed_{seed}",
-                "artifacts/code/measure.json",
+                str(code_file("measure", words)),
             ],
             "outs": [f"artifacts/samples/{place}.npy"],
             "metrics": [{f"results/endpoints/{place}.json": {"cache": False}}],
@@ -180,7 +182,10 @@ class Laid:
             "desc": "The learning rate of a variant, by the endpoints of shorter trainings",
             "cmd": command("choose_rate", variant=variant),
             "params": ["experiment.rates"],
-            "deps": [*(f"results/endpoints/{place}.json" for place in tried), "artifacts/code/choose_rate.json"],
+            "deps": [
+                *(f"results/endpoints/{place}.json" for place in tried),
+                str(code_file("choose_rate", {"variant": variant})),
+            ],
             "metrics": [{f"artifacts/rates/{variant}.json": {"cache": False}}],
         }
 
