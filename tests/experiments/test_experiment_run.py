@@ -10,10 +10,10 @@ import pytest
 from commands import done, refused
 from in_process import Engine
 from params_files import edited
-from refusals import fingerprint_once
+from refusals import without_code
 
 from unequal.experiments.judging import judge
-from unequal.pipeline.attempt import ENGINE
+from unequal.pipeline.attempt import SNAKEMAKE
 from unequal.runtime.files import read_json
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +43,8 @@ def test_a_small_experiment_runs_within_this_process(project, monkeypatch):
     folder.mkdir()
     edited(TINY, SMALL | {"experiment.rates": None}, folder)
     monkeypatch.setattr("unequal.pipeline.running.run_engine", engine := Engine())
-    monkeypatch.setattr("unequal.pipeline.stage.fingerprint", fingerprint_once)
-    monkeypatch.setenv(ENGINE, "in-process")
+    monkeypatch.setattr("unequal.pipeline.stage.started_with", without_code)
+    monkeypatch.setenv(SNAKEMAKE, "in-process")
     said = done("compare", folder)
     assert {"train_epsilon_0", "train_v_1", "measure_few_steps_1"} <= set(engine.ran)
     assert "train_few_steps_0" not in engine.ran
