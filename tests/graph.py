@@ -30,14 +30,16 @@ FOLDERS = [Path(), Path("tests/experiments/tiny"), Path("studies/latent")]
 
 @cache
 def laid(folder: Path) -> Path:
-    """A folder's settings with its graph as an engine reads it: the pipeline's own, else a copy with the graph laid."""
-    if folder == Path():
-        return ROOT
-    copy = Path(mkdtemp(prefix="graph-")) / folder.name
+    """A copy of a folder's settings and of its graph, which is laid if there is none; of the root, the digits' preset.
+
+    The root's params.yaml may have been edited by its user.
+    """
+    copy = Path(mkdtemp(prefix="graph-")) / (folder.name or "root")
     copy.mkdir()
-    for name in ("params.yaml", "dvc.yaml"):
-        if (ROOT / folder / name).exists():
-            shutil.copy(ROOT / folder / name, copy)
+    settings = "presets/digits.yaml" if folder == Path() else folder / "params.yaml"
+    shutil.copy(ROOT / settings, copy / "params.yaml")
+    if (ROOT / folder / "dvc.yaml").exists():
+        shutil.copy(ROOT / folder / "dvc.yaml", copy)
     place = copy if (copy / "dvc.yaml").exists() else lay(copy, Declared.read(copy / "params.yaml"))
     make_project(place)
     return place

@@ -37,10 +37,11 @@ def test_a_check_of_a_small_network_loads_neither_compiler_nor_engines():
     """Each of these takes from a tenth of a second to two."""
     heavy = {"dvc", "mlflow", "optuna", "pandas", "scipy.stats", "sklearn", "sympy", "torchvision", "transformers"}
     heavy |= {"matplotlib.pyplot", "torch._dynamo", "triton.runtime"}
-    program = f"import sys\nfrom unequal.cli.main import run\nrun(['check'])\nprint(sorted({heavy} & set(sys.modules)))"
+    program = "import sys\nfrom unequal.cli.main import run\nrun(['check', 'presets/digits.yaml'])\n"
+    program += f"print(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     *lines, loaded = ended.stdout.splitlines()
-    assert lines[1] == "params.yaml: sound" and "1,617 images for training, 180 held out" in lines[2]
+    assert lines[1] == "presets/digits.yaml: sound" and "1,617 images for training, 180 held out" in lines[2]
     assert lines[3].startswith("cost: 164 k parameters")
     assert loaded == "[]"
 

@@ -24,7 +24,7 @@ STEPS = 4
 @pytest.fixture
 def trained(project: Path, tiny_net: Callable[..., Any], make_record: Callable[..., Any]) -> Path:
     """A project with a model, a score and settings."""
-    params = read_yaml(ROOT / "params.yaml")
+    params = read_yaml(ROOT / "presets/digits.yaml")
     params["sampling"] |= {"batch_size": 3, "steps": STEPS}
     params["runtime"] |= {"device": "cpu"}
     (project / "params.yaml").write_text(yaml.safe_dump(params))

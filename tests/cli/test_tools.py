@@ -227,7 +227,7 @@ def test_the_code_of_an_export_samples_as_the_run_did(
 ) -> None:
     """From the same noise, but for rounding."""
     folder = saved(project / "artifacts/models/mine", **spec)
-    settings = read_yaml(ROOT / "params.yaml")
+    settings = read_yaml(ROOT / "presets/digits.yaml")
     settings["sampling"] = {"batch_size": 4} | sampling
     (project / "params.yaml").write_text(yaml.safe_dump(settings))
     export("mine", project / "taken")

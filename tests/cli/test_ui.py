@@ -16,7 +16,7 @@ from unequal.pipeline.logger import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.training import Tracking
 
-PARAMS = ROOT / "params.yaml"
+PARAMS = ROOT / "presets/digits.yaml"
 
 
 @pytest.fixture

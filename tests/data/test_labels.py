@@ -13,7 +13,7 @@ from unequal.data.labels import check_images, check_labels
 from unequal.errors import UserErrors
 from unequal.settings.params import Params
 
-DEFAULT = Path(__file__).parents[2] / "params.yaml"
+DEFAULT = Path(__file__).parents[2] / "presets/digits.yaml"
 IMAGES = np.zeros((4, 8, 8), np.uint8)
 INCEPTION = {"kind": "inception", "weights": None, "features": 2048, "images": 8, "batch_size": 8, "lr": 1.0e-3}
 CLASSES = {"network.condition": {"kind": "labels", "classes": 3}, "profile.floor": "none"}
@@ -86,6 +86,6 @@ def test_damaged_data_are_refused_in_one_line(places):
 def test_held_out_images_of_cifar10_are_counted_as_they_are_prepared(tmp_path):
     """It has 50,000 training images: 0.04 of them are 2,000, where 60,000 would give enough for FID."""
     edits = {"data.holdout": 0.04, "evaluation.against": "holdout", "evaluation.kid_subset": 1000}
-    chosen = Params.read(edited(DEFAULT.with_name("presets") / "cifar10-ddpm.yaml", edits, tmp_path))
+    chosen = Params.read(edited(DEFAULT.parent / "cifar10-ddpm.yaml", edits, tmp_path))
     with pytest.raises(UserErrors, match=r"half of 2000 real images, of 50000 .* fewer than extractor\.features 2048"):
         check_images(chosen)

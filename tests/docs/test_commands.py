@@ -98,7 +98,7 @@ def check_snakemake(arguments: list[str]) -> None:
 
 
 def instances(file: Path) -> set[str]:
-    settings = read_yaml(file.with_name("params.yaml"))
+    settings = read_yaml(ROOT / "presets/digits.yaml" if file.parent == Path() else file.with_name("params.yaml"))
     names = set()
     for name, stage in read_yaml(file)["stages"].items():
         axes = [settings_at(settings, axis.strip("${}")) for axis in stage.get("matrix", {}).values()]

@@ -21,10 +21,10 @@ def test_inception_is_at_hand_or_its_host_answers(tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", unreachable)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    inception = Params.read(edited(ROOT / "params.yaml", EDITS, tmp_path))
+    inception = Params.read(edited(ROOT / "presets/digits.yaml", EDITS, tmp_path))
     said = refusal(check_weights, inception)
     assert said.startswith("extractor.weights: null: ") and " cannot be reached; name a file" in said
-    check_weights(Params.read(ROOT / "params.yaml"))  # a classifier needs none
+    check_weights(Params.read(ROOT / "presets/digits.yaml"))  # a classifier needs none
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/weights-inception-2015-12-05-6726825d.pth").touch()  # torch-fidelity's name
     check_weights(inception)

@@ -113,5 +113,5 @@ def test_a_dry_run_leaves_a_folder_as_it_was(tmp_path, monkeypatch):
 
 def test_a_folder_without_a_declaration_is_refused(tmp_path):
     assert "no params.yaml; allowed: a folder with the declaration" in refused("compare", tmp_path)
-    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    (tmp_path / "params.yaml").write_bytes((ROOT / "presets/digits.yaml").read_bytes())
     assert "experiment: missing" in refused("compare", tmp_path)

@@ -15,7 +15,7 @@ from unequal.models.backbones import backbone
 from unequal.models.backbones.backbone import build_outline, count_cost
 from unequal.settings.params import Params
 
-DEFAULT = Path(__file__).parents[2] / "params.yaml"
+DEFAULT = Path(__file__).parents[2] / "presets/digits.yaml"
 TINY = {"block_out_channels": [8, 16], "attention_head_dim": 4, "norm_num_groups": 4}
 MANY = {"groups.ids": list(range(100)), "groups.kind": "uniform_increasing", "groups.min_ratio": 0.002}
 

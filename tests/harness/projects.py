@@ -124,5 +124,6 @@ def copy_of_repository(target: Path) -> Path:
                 (target / name).with_name("__pycache__").mkdir(exist_ok=True)
                 with suppress(FileNotFoundError):  # another process may be compiling it anew
                     shutil.copy2(compiled, (target / name).with_name("__pycache__"))
+    shutil.copy(ROOT / "presets/digits.yaml", target / "params.yaml")  # the clone's may have been edited
     run(target, "git", "init", "-q")
     return target

@@ -287,7 +287,7 @@ def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path, take):
 def test_another_schedule_is_refused_before_anything_runs(tmp_path):
     DDPMScheduler(50).save_pretrained(tmp_path / "model")
     pretrained = {"network.pretrained": str(tmp_path / "model")}
-    params = Params.read(edited(Path(__file__).parents[2] / "params.yaml", pretrained, tmp_path))
+    params = Params.read(edited(Path(__file__).parents[2] / "presets/digits.yaml", pretrained, tmp_path))
     said = f"schedule.timesteps: 1000, but network.pretrained '{tmp_path / 'model'}' was trained with 50"
     assert refusal(check_pretrained, params) == said
     DDPMScheduler(1000).save_pretrained(tmp_path / "model")

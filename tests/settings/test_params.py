@@ -18,7 +18,7 @@ from unequal.settings.evaluation import Sampling
 from unequal.settings.params import Params
 
 ROOT = Path(__file__).parents[2]
-DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+DEFAULT = yaml.safe_load((ROOT / "presets/digits.yaml").read_text(encoding="utf-8"))
 #: Edits of the default params.yaml by dotted keys: those that are refused, each with the line's beginning; sound ones.
 EDITS = yaml.safe_load((Path(__file__).parent / "params_edits.yaml").read_text(encoding="utf-8"))
 REFUSED = [(case["edits"], case["says"]) for case in EDITS["refused"]]
@@ -52,7 +52,7 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", [ROOT / "params.yaml", *pipeline_presets()], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", pipeline_presets(), ids=lambda path: path.name)
 def test_files_of_the_repository_are_sound(path: Path) -> None:
     params = Params.read(path)
     assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
