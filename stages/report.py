@@ -7,11 +7,10 @@ from unequal.pipeline.commit import commit_words
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.formatting import duration, today
-from unequal.report.front import held_out_losses, models_table, overview, taken
+from unequal.report.front import commands, held_out_losses, models_table, overview, summary, taken
 from unequal.report.page import Report, publish
 from unequal.report.pictures import drawings
 from unequal.report.results import RunResults, read_results
-from unequal.report.summary import commands, summary
 from unequal.report.tables import INTERFERENCE, fid_rows, interference_rows, tables
 from unequal.runtime.files import write_bytes, write_csv, write_json
 from unequal.settings.strict import StageSettings, key

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from unequal.pipeline.engines import print_recommendation, print_summary
 from unequal.pipeline.trials import is_trial, place_below
 from unequal.report.figures import References, Score, TrainingCurve
-from unequal.report.front import pareto_front, taken
+from unequal.report.front import HEAD, commands, pareto_front, summary, taken
 from unequal.report.memorizing import SHOWN, memorizing_rows, nearest_images
 from unequal.report.results import RunResults, data_condition
-from unequal.report.summary import HEAD, commands, summary
 from unequal.runtime.files import write_json
 from unequal.settings.strict import validate
 

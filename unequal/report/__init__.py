@@ -2,4 +2,4 @@
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "click", "jinja2", "matplotlib", "psutil", "scipy")
+needs(__name__, "pipeline", "click", "jinja2", "matplotlib", "scipy")

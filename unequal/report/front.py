@@ -1,7 +1,9 @@
 """First screen of the pipeline's page: the model to take in one line, and the pictures and the table that show why."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,8 @@ from unequal.report.page import Drawing, Table
 from unequal.report.results import RunResults
 from unequal.report.tables import reference_rows
 
+#: First line of a summary; engines print what follows it in the report's log.
+HEAD = "Summary of the run"
 #: Endpoint on held-out draws (`unequal.evaluation.loss_profile`) → its name in text.
 HELD_OUT = {
     "loss_over_timesteps": "loss over timesteps",
@@ -164,3 +168,18 @@ def models_table(results: RunResults) -> Table:
         f"training. Losses: held-out, change against {label(control)}. Costs: of all trainings that lead to a model."
     )
     return Table("Models", columns, [row(name) for name in results.ranked], note, ends)
+
+
+def commands(model: str, place: Path) -> list[str]:
+    """List the next commands for a model, to run in the checkout that contains the run's folder."""
+    enter = [] if place == Path() else [f"cd {shlex.quote(str(place))}"]
+    target = f"my-{model.replace('_', '-')}"
+    return [*enter, f"unequal sample {model} --count 64 --grid", f"unequal export {model} {target}"]
+
+
+def summary(lead: str, following: Sequence[str], place: Path) -> Iterator[str]:
+    """Yield the lines of the summary of a run in a folder below the checkout."""
+    yield HEAD
+    yield f"  {lead}"
+    yield f"  next:   open {place / 'results/report.html'}"
+    yield from (f"          {command}" for command in following)
