@@ -169,7 +169,7 @@ def test_a_limit_out_of_reach_is_refused(make, place):
 
 
 def test_totals_are_means_over_timesteps_and_sums_over_groups():
-    facts = {"stride": 1, "inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0}
+    facts = {"stride": 1, "inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0, "compute_seconds": 0.5}
     small = {"first": 0, "last": 9, "limit_ratio": 0.5, "macs": 10, "parameters": 4, "images_seen": 3}
     large = {"first": 10, "last": 39, "limit_ratio": 1.0, "macs": 30, "parameters": 8, "images_seen": 3}
     searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90}
@@ -184,4 +184,5 @@ def test_totals_are_means_over_timesteps_and_sums_over_groups():
         "search_flops": 11,
         "pruning_seconds": 2.0,
         "training_seconds": 2.0,
+        "compute_seconds": 1.0,
     }

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from unequal.diffusion.schedule import noise_schedule
 from unequal.errors import UserError
 from unequal.experts.plan import check_plan
+from unequal.experts.reach import check_reach
 from unequal.settings.core import FRESH, THREE_HEADS, Core, Role
 from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
@@ -214,9 +215,11 @@ class Declared:
 
 
 def check_variants(declaration: Core) -> None:
-    """Raise UserError where the settings of a variant are not sound, or those of a contrast do not differ."""
+    """Raise UserError where a variant is not sound or cannot be pruned so far, or a contrast has no difference."""
     if isinstance(declaration, Declaration):
-        Declared.of(declaration.experiment, declaration.model_dump(mode="json", exclude_unset=True), PARAMS)
+        declared = Declared.of(declaration.experiment, declaration.model_dump(mode="json", exclude_unset=True), PARAMS)
+        for variant in declared.variants.values():
+            check_reach(variant)
 
 
 def changed(document: Mapping[str, Any], dotted: str, value: Any, place: str) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def costs(run: Path, training: str, seed: int, measured: Mapping[str, Any]) -> d
         "search_flops": own.get("search_flops", 0),
         "sampling_flops": known.get("sampling_flops_per_image", ""),
         "parameters": known.get("parameters", ""),
-        "training_seconds": own.get("training_seconds", 0.0) + own.get("pruning_seconds", 0.0),
+        "compute_seconds": own.get("compute_seconds", 0.0),
+        "pruning_seconds": own.get("pruning_seconds", 0.0),
         "measuring_seconds": known.get("measuring_seconds", 0.0),
     }
 
@@ -91,7 +92,7 @@ def write(folder: Path, run: Path, declared: Declared, root: Path) -> list[str]:
     write_csv(folder / TRAININGS, rows)
     facts = read_json(run / "artifacts/data/facts.json")
     finished = [read_json(file) for file in figures_below(run)]
-    seconds = sum(one.get(name, 0.0) for one in finished for name in ("training_seconds", "pruning_seconds"))
+    seconds = sum(one.get(name, 0.0) for one in finished for name in ("compute_seconds", "pruning_seconds"))
     measuring = sum(float(row["measuring_seconds"]) for row in rows)
     conditions = next(one["conditions"] for one in finished if "conditions" in one)
     record = {

@@ -32,7 +32,7 @@ from unequal.timesteps.building import sampler_inside
 from unequal.timesteps.groups import foreseen_groups, planned_groups
 from unequal.timesteps.partition import TimestepSet, timesteps_of
 from unequal.training.initialisation import Scope, Start
-from unequal.training.results import curve, trained_record, write_model
+from unequal.training.results import compute_seconds, curve, trained_record, write_model
 from unequal.training.timestep_files import NumberedGroup
 from unequal.training.train import Outcome, TrainingJob, train_further
 
@@ -203,7 +203,7 @@ class Part:
         return (
             self.group.model_dump()
             | {name: getattr(record, name) for name in facts}
-            | {"final_loss": lines[-1]["loss"] if lines else None}
+            | {"final_loss": lines[-1]["loss"] if lines else None, "compute_seconds": compute_seconds(lines)}
         )
 
 
@@ -237,6 +237,7 @@ def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "search_flops": sum(one.get("search_flops", 0) for one in searches),
         "pruning_seconds": sum(one["seconds"] for one in searches),
         "training_seconds": sum(one["training_seconds"] for one in figures),
+        "compute_seconds": sum(one["compute_seconds"] for one in figures),
     }
 
 

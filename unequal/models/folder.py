@@ -173,11 +173,6 @@ def load_record(folder: Path) -> ModelRecord:
         raise refusal from None
 
 
-def model_and_snapshots(folder: Path) -> list[Path]:
-    """The folders of a model at its snapshots, in the order of images seen, and at its end."""
-    return [*sorted((folder / SNAPSHOTS).glob("*"), key=lambda path: int(path.name)), folder]
-
-
 def load_removals(folder: Path) -> list[Removal] | None:
     """Channels pruned from the network of a model folder, None for a model that was never pruned.
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -136,9 +136,12 @@ def curve(log: Path) -> list[dict[str, Any]]:
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:
-    """Images, FLOPs and seconds of a training alone; the log gives the seconds, also of a resumed training."""
-    record, seconds, images = trained_record(outcome), 0.0, 0
-    for line in curve(outcome.trained.log):
-        seconds += (line["images_seen"] - images) / line["images_per_second"]
-        images = line["images_seen"]
-    return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}
+    """Images, FLOPs and compute seconds of a training alone."""
+    record, lines = trained_record(outcome), curve(outcome.trained.log)
+    costs = {"images": record.images_seen, "training_flops": record.training_flops}
+    return costs | {"compute_seconds": compute_seconds(lines)}
+
+
+def compute_seconds(lines: Sequence[Mapping[str, Any]]) -> float:
+    """Seconds of a GPU, or of processors, by the lines of a log, also of a resumed training."""
+    return float(sum(line["compute_seconds"] for line in lines))
