@@ -20,11 +20,6 @@ from unequal.settings.strict import PARAMS, look_up, read_yaml
 GRAPH = Path("dvc.yaml")
 #: First line of a graph that is brought up to date.
 MADE = "# Made from the package's graph for the models in params.yaml. Delete this line before you edit the graph."
-SNAKEFILE = """\
-from unequal.pipeline.folders import shipped
-
-include: shipped("Snakefile"), overwrite_default_target=True
-"""
 DVC_CONFIG = "[core]\n    analytics = false\n    autostage = false\n"
 DVC_IGNORED = "__pycache__\n.snakemake_timestamp\n.snakemake\nlogs\nwork\ntries\nmlartifacts\n"
 GIT_IGNORED = """\
@@ -67,7 +62,7 @@ def make_folder(folder: Path, params: str, own_graph: bool = False) -> None:
     write_bytes(folder / PARAMS, params.encode())
     text = graph_text(read_yaml(folder / PARAMS))
     write_bytes(folder / GRAPH, (text.removeprefix(f"{MADE}\n") if own_graph else text).encode())
-    write_bytes(folder / "Snakefile", SNAKEFILE.encode())
+    write_bytes(folder / "Snakefile", Path(shipped("Snakefile")).read_bytes())
     write_bytes(folder / ".dvc/config", f"{DVC_CONFIG}{no_scm}".encode())
     write_bytes(folder / ".dvcignore", DVC_IGNORED.encode())
     if not (folder / ".gitignore").exists():  # a clone of this project does not list the folder as a change
