@@ -6,6 +6,7 @@ started with other code, since that was edited meanwhile, says so and writes its
 """
 
 import ast
+import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
@@ -19,8 +20,8 @@ from unequal.pipeline.definitions import SETTINGS, Project
 from unequal.pipeline.folders import update_graph
 from unequal.pipeline.graph import forget_recorded, stages_of
 from unequal.pipeline.sources import SOURCES, value_at, write_sources
-from unequal.runtime.files import content_hash, json_or_none, sync_json, write_json
-from unequal.runtime.place import ROOT
+from unequal.runtime.files import content_hash, json_bytes, json_or_none, sync_json, write_json
+from unequal.runtime.place import ROOT, work_root
 from unequal.settings.strict import PARAMS, read_yaml
 
 if TYPE_CHECKING:
@@ -115,10 +116,17 @@ def write_code(graph: Path, root: Path = ROOT) -> list[str]:
     """Bring `artifacts/code` up to date; return a line for each file that has changed. Others stay untouched."""
     contents = current_code(graph, root)
     changed = sync_json(CODE, contents)
+    for old in (old for what, old in changed.values() if what == "changed"):
+        write_json(recorded_code(hashlib.md5(json_bytes(old), usedforsecurity=False).hexdigest()), old)
     return [
         f"{file}: {', '.join(differences(old, contents[code_name(file)])) if what == 'changed' and old else what}"
         for file, (what, old) in changed.items()
     ]
+
+
+def recorded_code(md5: str) -> Path:
+    """Name the place of an earlier content of a code file, by its MD5: `accept` says what differs from it."""
+    return work_root() / "code" / f"{md5}.json"
 
 
 def edited_since(graph: Path, root: Path = ROOT) -> list[str]:
@@ -209,7 +217,7 @@ def accept(graph: Path, names: Collection[str] = (), root: Path = ROOT) -> tuple
         if others or stage.changed_stage() or entry is None:
             refused.append(f"{stage.name}: {', '.join(item.def_path for item in others) or 'its command'} changed too")
             continue
-        before = json_or_none(file)
+        before = json_or_none(recorded_code(entry["md5"])) or json_or_none(file)
         write_json(file, now)
         if entry["md5"] != (md5 := content_hash(file, "md5")):
             entry |= {"md5": md5, "size": file.stat().st_size}

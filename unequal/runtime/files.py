@@ -101,7 +101,12 @@ def sync(path: Path) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write readable JSON. Raises ValueError for NaN and infinity."""
-    write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    write_bytes(path, json_bytes(content))
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return readable JSON, as in a file. Raises ValueError for NaN and infinity."""
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Any:
