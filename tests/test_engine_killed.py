@@ -78,7 +78,7 @@ def said(project: Path) -> str:
 
 
 def hold_between_writes(project: Path) -> None:
-    """Suspend DVC, if it is the engine, where its table of locks is whole: it writes that in place (docs/faults.md)."""
+    """Suspend DVC, if it is the engine, where its table of locks is whole: it writes that in place."""
     table = project / ".dvc/tmp/rwlock"
     while table.exists():
         if not (text := table.read_text()).endswith("}"):
