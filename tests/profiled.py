@@ -7,7 +7,7 @@ import numpy as np
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.profiler.document import Betas, Losses, Shifted, Timesteps
-from unequal.profiler.suggestions import MeasuredProfile
+from unequal.profiler.suggestion import MeasuredProfile
 
 LINEAR = NoiseSchedule.linear(1000)
 FLOW = Flow(1000, shift=3.0)

@@ -13,12 +13,11 @@ from scipy.optimize import minimize
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.profiler.nearest_density import (
-    arguments_for,
+    TwoLevels,
     divergence,
     nearest,
     relative_moment,
     total_variation,
-    two_levels,
 )
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
 from unequal.timesteps.learning import least_variance
@@ -95,17 +94,17 @@ def test_arguments_move_with_the_density_as_the_nearest_one_does():
     others = p * waves / (p * waves).sum(1, keepdims=True)
     every = [nearest(density, LINEAR) for density in (p, *others)]
     for number, near in enumerate(every[0]):
-        moved = arguments_for(near, p, np.stack([p, *others]), LINEAR)
-        for row, names in enumerate(every):
-            found = names[number].arguments
+        refit = near.refitted(p, LINEAR)
+        for density, names in zip((p, *others), every, strict=True):
+            found, moved = names[number].arguments, refit(density)
             changes = {name: found[name] - near.arguments[name] for name in found}
-            linear = {name: moved[name][row] - near.arguments[name] for name in found}
+            linear = {name: moved[name] - near.arguments[name] for name in found}
             assert linear == pytest.approx(changes, rel=0.1, abs=1e-3)
 
 
 def test_two_levels_are_found():
     p = np.repeat([3.0, 1.0], [30, 70]) / 160
-    found = two_levels(p)
+    found = TwoLevels.of(p)
     assert (found.border, found.multiplier, found.distance) == (30, pytest.approx(3), pytest.approx(0, abs=1e-12))
 
 
@@ -115,5 +114,5 @@ def test_no_two_levels_are_nearer(p, border, multiplier):
         weights = np.where(np.arange(40) < border, multiplier, 1.0)
         return divergence(p, weights / weights.sum())
 
-    found = two_levels(p)
+    found = TwoLevels.of(p)
     assert far(found.border, found.multiplier) <= far(border, multiplier) + 1e-9

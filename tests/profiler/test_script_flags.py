@@ -13,7 +13,8 @@ from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.profiler.suggestions import Options, Suggestions
+from unequal.profiler.suggestion import Options
+from unequal.profiler.suggestions import Suggestions
 from unequal.profiler.trainer_flags import Phrase, Trainer, facts, phrases, schedule_of_sd_scripts
 from unequal.timesteps.densities import edges_of, expit, logit, normal_cdf
 
@@ -72,13 +73,13 @@ def test_the_mean_of_diffusers_counts_from_the_noise_end():
     flags = parsed(one_with(phrases(found, "diffusers"), "--logit_mean", "flux"), "diffusers")
     below = normal_cdf((logit(np.arange(1001) / 1000) - flags["logit_mean"]) / flags["logit_std"])
     drawn = np.diff(below)[::-1]
-    assert drawn == pytest.approx(found.density.nearest[0].probabilities, abs=2e-5)
+    assert drawn == pytest.approx(found.density.value.nearest[0].probabilities, abs=2e-5)
 
 
 def test_sd_scripts_draw_the_suggested_times_of_sd3_and_flux():
     """Both pass s after all shifts: sigmoid(N(m, d²)), or sigmoid(d·z) shifted by k."""
     found = suggested(FLOW, "velocity")
-    cells = np.cumsum(found.density.nearest[0].probabilities)[:-1]
+    cells = np.cumsum(found.density.value.nearest[0].probabilities)[:-1]
     edges = expit(-edges_of(FLOW, "open").log_snr / 2)[1:-1]
     sd3 = parsed(one_with(phrases(found, "kohya"), "--logit_mean", "sd3"), "kohya")
     assert normal_cdf((logit(edges) - sd3["logit_mean"]) / sd3["logit_std"]) == pytest.approx(cells, abs=1e-3)
@@ -94,7 +95,7 @@ def test_a_shift_is_the_whole_one():
     assert flags["training_shift"] == 1  # beside a logit-normal
     by_shift = next(one for one in phrases(found, "kohya") if one.flags.get("--weighting_scheme") == "uniform")
     assert parsed(by_shift, "kohya")["training_shift"] == pytest.approx(
-        3 * found.density.nearest[1].arguments["shift"], rel=5e-3
+        3 * found.density.value.nearest[1].arguments["shift"], rel=5e-3
     )
 
 
@@ -103,7 +104,7 @@ def test_experts_of_sd_scripts_meet_at_the_same_log_snr_on_their_schedule():
     noise, data = [one for one in phrases(found, "kohya") if "--min_timestep" in one.flags]
     first, log_snr = noise.flags["--min_timestep"], schedule_of_sd_scripts().snr.log()
     assert isinstance(first, int) and data.flags == {"--min_timestep": 0, "--max_timestep": first}
-    assert log_snr[first] <= found.border.boundary.log_snr < log_snr[first - 1]
+    assert log_snr[first] <= found.boundary.value.boundary.log_snr < log_snr[first - 1]
     assert noise.flags["--max_timestep"] == 1000
 
 
@@ -112,15 +113,15 @@ def test_two_levels_of_diffusers_are_those_of_its_weights():
     flags = parsed(one_with(phrases(found, "diffusers"), "--timestep_bias_end", "sdxl"), "diffusers")
     weights = np.ones(1000)
     weights[flags["timestep_bias_begin"] : flags["timestep_bias_end"]] *= flags["timestep_bias_multiplier"]
-    distance = np.abs(weights / weights.sum() - found.density.probabilities).sum() / 2
-    assert distance == pytest.approx(found.density.two_levels.distance, abs=1e-4)
+    distance = np.abs(weights / weights.sum() - found.density.value.probabilities).sum() / 2
+    assert distance == pytest.approx(found.density.value.two_levels.distance, abs=1e-4)
 
 
 def test_times_for_a_pipeline_are_those_before_the_shift():
     line = phrases(suggested(FLOW, "velocity"), "diffusers")[-1].says
     times = [float(one) for one in re.findall(r"\d\.\d+", line.partition("sigmas=")[2])]
     shifted = [3 * s / (1 + 2 * s) for s in times]
-    assert shifted == pytest.approx([float(FLOW.sigma[t]) for t in suggested(FLOW, "velocity").steps], abs=3e-4)
+    assert shifted == pytest.approx([float(FLOW.sigma[t]) for t in suggested(FLOW, "velocity").steps.value], abs=3e-4)
 
 
 @pytest.mark.parametrize("trainer", ["diffusers", "kohya"])

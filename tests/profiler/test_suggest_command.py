@@ -16,7 +16,7 @@ from profiled import FLOW, LINEAR, document, written
 from unequal.profiler import commands
 from unequal.profiler.commands import suggest
 from unequal.profiler.measure import PRECISIONS, STRATA
-from unequal.profiler.suggestions import LOSSES, Halves, Kind, Options
+from unequal.profiler.suggestion import LOSSES, Halves, Kind, Options
 
 ROOT = Path(__file__).parents[2]
 run, done = partial(call, "suggest"), partial(done_by, "suggest")

@@ -125,12 +125,19 @@ HALVES = ("timesteps", "log_snr")
 def suggest(file: Path, form: str, facts: Path | None, **asked: Any) -> None:
     """Suggest settings from the losses in FILE, a timesteps.json, each with its measured reason and caveat."""
     # Imported here, so that help appears at once.
-    from unequal.profiler.suggest import LoadedProfile
-    from unequal.profiler.suggestions import Options
+    from unequal.profiler import suggest as writing
+    from unequal.profiler import trainer_flags
+    from unequal.profiler.suggestion import Options
 
-    loaded = LoadedProfile.read(file)
-    found = loaded.suggested(Options(**asked))
-    text = loaded.said(found, form)
+    document = writing.read(file)
+    suggestions = writing.suggested(document, Options(**asked), file)
+    match form:
+        case "python":
+            text = writing.python(suggestions, file)
+        case "diffusers" | "kohya":
+            text = trainer_flags.text(suggestions, form)
+        case _:
+            text = writing.table(suggestions, document, file)
     if facts:
-        loaded.write(found, facts)
+        writing.write_figures(suggestions, document, facts)
     say(*text.split("\n"))

@@ -1,4 +1,4 @@
-"""A density of timesteps from measured losses, and the nearest of the densities that trainers know by name.
+"""The nearest to a density of timesteps among those that trainers know by name.
 
 Nearest is the q of least Kullback–Leibler divergence KL(p‖q), under which draws from p are likeliest. How near it is,
 is measured by the total variation distance ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,12 @@ from unequal.timesteps.densities import beta, edges_of, expit, logit, logit_norm
 
 #: Length of a step below which the search ends.
 FINEST = 1e-5
+#: Takes the place of probabilities that are too small for a double.
+TINY = 1e-300
+#: Largest logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
+WIDEST = 12.0
+#: Length of a step of numerical derivatives.
+NUDGE = 1e-2
 
 
 def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
@@ -29,55 +34,13 @@ def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray) -
     directions = np.concatenate([np.eye(len(start)), -np.eye(len(start))])
     here, least, step = start, function(start), 0.5
     while step > FINEST:
-        values = [function(here + step * one) for one in directions]
+        values = [function(here + step * direction) for direction in directions]
         best = int(np.argmin(values))
         if values[best] < least:
             here, least = here + step * directions[best], values[best]
         else:
             step /= 2
     return here
-
-
-#: Takes the place of probabilities that are too small for a double.
-TINY = 1e-300
-#: Largest logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
-WIDEST = 12.0
-#: Length of a step of numerical derivatives.
-NUDGE = 1e-2
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The member of a family that is nearest to a density.
-
-    Attributes:
-        family: `logit_normal`, `shift` or `beta`.
-        point: where the search ended, [k].
-        arguments: of the member, by their names; on a flow for times before its schedule's own shift.
-        probabilities: q_t, [T].
-        distance: total variation from the density.
-    """
-
-    family: str
-    point: np.ndarray
-    arguments: Mapping[str, float]
-    probabilities: np.ndarray
-    distance: float
-
-
-@dataclass(frozen=True)
-class TwoLevels:
-    """The nearest density that draws the timesteps below a border `multiplier` times as often as the others.
-
-    Attributes:
-        border: the first of the others.
-        multiplier: above 1: the data end is drawn more often.
-        distance: total variation from the density.
-    """
-
-    border: int
-    multiplier: float
-    distance: float
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> float:
@@ -87,13 +50,12 @@ def total_variation(p: np.ndarray, q: np.ndarray) -> float:
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:
     """KL(p‖q) of two densities [T], in nats."""
-    held = p > 0
-    return float((p[held] * np.log(p[held] / q[held].clip(TINY))).sum())
+    inside = p > 0
+    return float((p[inside] * np.log(p[inside] / q[inside].clip(TINY))).sum())
 
 
 def relative_moment(p: np.ndarray, second_moments: np.ndarray) -> float:
-    """The second moment of one draw from p, weighted by 1/(T·p), over that of uniform draws; p of least variance has
-    the least of all.
+    """The second moment of one draw from p, weighted by 1/(T·p), over that of uniform draws.
 
     Args:
         p: [T], above 0.
@@ -122,6 +84,53 @@ FAMILIES: dict[str, tuple[Callable[..., np.ndarray], Callable[[np.ndarray], dict
 }
 
 
+@dataclass(frozen=True)
+class Nearest:
+    """The member of a family that is nearest to a density.
+
+    Attributes:
+        family: a key of FAMILIES.
+        point: where the search ended, [k].
+        arguments: of the member, by their names; on a flow for times before its schedule's own shift.
+        probabilities: q_t, [T].
+        distance: total variation from the density.
+    """
+
+    family: str
+    point: np.ndarray
+    arguments: Mapping[str, float]
+    probabilities: np.ndarray
+    distance: float
+
+    @classmethod
+    def of(cls, p: np.ndarray, schedule: NoiseSchedule, family: str, start: list[float]) -> "Nearest":
+        def distance(point: np.ndarray) -> float:
+            try:
+                return divergence(p, probabilities_at(family, point, schedule))
+            except UserError:  # next to no mass on the grid
+                return math.inf
+
+        point = compass_search(distance, np.array(start))
+        q = probabilities_at(family, point, schedule)
+        return cls(family, point, FAMILIES[family][1](point), q, total_variation(p, q))
+
+    def refitted(self, p: np.ndarray, schedule: NoiseSchedule) -> Callable[[np.ndarray], dict[str, float]]:
+        """Function from a density close to p [T] to the arguments of its nearest member, a Newton step from here.
+
+        The step is H⁻¹·Σ_t δp_t·∂θ ln q_t, with H the second derivatives of KL(p‖q_θ): the influence function of an
+        M-estimator (Huber, 1964).
+        """
+
+        def log_q(step: np.ndarray) -> np.ndarray:
+            return np.log(probabilities_at(self.family, self.point + NUDGE * step, schedule).clip(TINY))
+
+        steps = np.eye(len(self.point))
+        slopes = np.array([(log_q(step) - log_q(-step)) / (2 * NUDGE) for step in steps])
+        bends = [[log_q(a + b) - log_q(a - b) - log_q(b - a) + log_q(-a - b) for a in steps] for b in steps]
+        inverse = np.linalg.pinv(-np.array(bends) @ p / (4 * NUDGE**2))
+        return lambda other: FAMILIES[self.family][1](self.point + (other - p) @ slopes.T @ inverse)
+
+
 def probabilities_at(family: str, point: np.ndarray, schedule: NoiseSchedule) -> np.ndarray:
     """Density [T] of a family's member. Raises UserError where it has next to no mass on the schedule's timesteps."""
     density, arguments_at = FAMILIES[family]
@@ -141,57 +150,29 @@ def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
         "shift": [mean],
         "beta": [mean, math.log(1 + 4 / spread**2)],
     }
-    found = []
-    for family, start in starts.items():
-        point = compass_search(partial(distance, p, schedule, family), np.array(start))
-        probabilities = probabilities_at(family, point, schedule)
-        arguments = FAMILIES[family][1](point)
-        found.append(Nearest(family, point, arguments, probabilities, total_variation(p, probabilities)))
-    return found
+    return [Nearest.of(p, schedule, family, start) for family, start in starts.items()]
 
 
-def distance(p: np.ndarray, schedule: NoiseSchedule, family: str, point: np.ndarray) -> float:
-    """KL(p‖q) of the member of a family at a point; infinite where it has next to no mass on the grid."""
-    try:
-        return divergence(p, probabilities_at(family, point, schedule))
-    except UserError:
-        return math.inf
+@dataclass(frozen=True)
+class TwoLevels:
+    """The nearest density that draws the timesteps below a border `multiplier` times as often as the others.
 
-
-def arguments_for(near: Nearest, p: np.ndarray, others: np.ndarray, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
-    """Arguments of the nearest member for densities close to p, to first order in their difference.
-
-    Where KL(p‖q_θ) is least, θ moves with p by H⁻¹·Σ_t δp_t·∂θ ln q_t, with H the second derivatives of KL: the
-    influence function of an M-estimator (Huber, 1964).
-
-    Args:
-        near: the member nearest to p [T].
-        others: the densities, [n, T].
-
-    Returns:
-        Argument → its values, [n].
+    Attributes:
+        border: the first of the others.
+        multiplier: above 1: the data end is drawn more often.
+        distance: total variation from the density.
     """
-    of_p = partial(distance, p, schedule, near.family)
-    shifts = NUDGE * np.eye(len(near.point))
 
-    def slope(function: Callable[[np.ndarray], Any], shift: np.ndarray, at: np.ndarray) -> Any:
-        return (function(at + shift) - function(at - shift)) / (2 * NUDGE)
+    border: int
+    multiplier: float
+    distance: float
 
-    def log_density(point: np.ndarray) -> np.ndarray:
-        return np.log(probabilities_at(near.family, point, schedule).clip(TINY))
-
-    hessian = np.array([[slope(partial(slope, of_p, one), other, near.point) for one in shifts] for other in shifts])
-    scores = np.array([slope(log_density, one, near.point) for one in shifts])
-    points = near.point + (others - p) @ scores.T @ np.linalg.pinv(hessian)
-    members = [FAMILIES[near.family][1](point) for point in points]
-    return {name: np.array([one[name] for one in members]) for name in near.arguments}
-
-
-def two_levels(p: np.ndarray) -> TwoLevels:
-    """The nearest density with one step by KL(p‖q): for each border its two levels are the means of p."""
-    count, below = np.arange(1, len(p)), p.cumsum()[:-1]
-    above = 1 - below
-    levels = np.stack([below / count, above / (len(p) - count)]).clip(TINY)
-    border = 1 + int((below * np.log(levels[0]) + above * np.log(levels[1])).argmax())
-    low, high = levels[:, border - 1].tolist()
-    return TwoLevels(border, low / high, total_variation(p, np.repeat([low, high], [border, len(p) - border])))
+    @classmethod
+    def of(cls, p: np.ndarray) -> "TwoLevels":
+        """By KL(p‖q) from p [T]: for each border the two levels are the means of p."""
+        count, below = np.arange(1, len(p)), p.cumsum()[:-1]
+        above = 1 - below
+        levels = np.stack([below / count, above / (len(p) - count)]).clip(TINY)
+        border = 1 + int((below * np.log(levels[0]) + above * np.log(levels[1])).argmax())
+        low, high = levels[:, border - 1].tolist()
+        return cls(border, low / high, total_variation(p, np.repeat([low, high], [border, len(p) - border])))
