@@ -54,7 +54,6 @@ def make(tiny: TinyPipeline, warm_place: Path) -> None:
     commit(project, "tiny")
     warm = {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
     run(tiny.project, "snakemake", "--cores", "2", environment=warm)
-    run(tiny.project, "python", "-m", "unequal", "record", environment=warm)
     commit(tiny.project, "recorded")
 
 

@@ -74,7 +74,6 @@ OTHERS = (
     command("dvc", "exp", "run", "--quiet"),
     command("dvc", "exp", "run", "--quiet", "-S", "data.holdout=0.3"),  # which edits the settings too
     command("snakemake", "--cores", "2", "--touch"),
-    command("python", "-m", "unequal", "record"),
     *(pull, check_out, check_out_committed, lose("artifacts/data"), lose("work")),
 )
 

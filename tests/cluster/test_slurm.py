@@ -161,7 +161,6 @@ def test_all_stages_are_runs_on_the_server(finished, server):
 @on_slurm
 def test_both_engines_find_nothing_left_to_do(finished, warm):
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
-    run(finished, "python", "-m", "unequal", "record", environment=warm)
     assert stages_of_repro(run(finished, "dvc", "repro", environment=warm)) == set()
 
 
