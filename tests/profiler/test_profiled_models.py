@@ -21,7 +21,7 @@ from unequal.profiler import measure
 from unequal.profiler.document import Losses
 from unequal.profiler.epsilon_errors import spread
 from unequal.profiler.measure import CACHE, ProfileConfig, profile
-from unequal.runtime.files import write_json
+from unequal.runtime.files import read_json, write_json
 
 CPU = torch.device("cpu")
 
@@ -94,7 +94,7 @@ def test_the_cache_knows_code_and_weights_by_content(config, tmp_path, monkeypat
     flip_a_bit(weights)
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert caches(inside) == 2
-    monkeypatch.setattr(measure, "fingerprint", lambda module: {"modules": {"edited": "0"}})
+    monkeypatch.setattr(measure, "code_hash", lambda *_: "edited")
     assert caches(inside) == 3
     said = refusal(profile, replace(inside, out=model / "unet/profile"))
     assert said.startswith("--out ") and "/unet/profile: inside the folder of " in said
@@ -140,6 +140,11 @@ def test_a_transformer_gets_latents_and_classes_or_the_null_class(tmp_path):
     config = of_images(tmp_path, tmp_path / "train", draws=3, timesteps=3)
     assert "class 'cat' has no number that the model says; name the subfolders by the" in refusal(profile, config)
     write_json(tmp_path / "model/classes.json", {"0": "Dog", "1": "owl, bubo", "2": "big cat, cat"})
+    scaled = shutil.copytree(tmp_path / "model", tmp_path / "scaled") / "vae/config.json"
+    write_json(scaled, read_json(scaled) | {"latents_mean": [0.0] * 4})
+    assert "its autoencoder has latents_mean; allowed" in refusal(
+        profile, replace(config, model=str(tmp_path / "scaled"))
+    )
     found = profile(config).document
     assert (found.family, found.shape, found.prediction) == ("DiTTransformer2DModel", (4, 8, 8), "epsilon")
     profile(replace(config, train=tmp_path / "flat"))

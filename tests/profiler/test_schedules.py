@@ -64,6 +64,8 @@ def test_a_shift_that_goes_by_the_size_of_images_is_that_of_flux(tokens, shift):
         ({"prediction_type": "flow_prediction"}, "prediction_type 'flow_prediction'; allowed"),
         ({"beta_schedule": "laplace"}, "beta_schedule 'laplace'; allowed"),
         ({"trained_betas": [0.5, 1.5]}, "outside"),
+        ({"timestep_type": "continuous"}, "has timestep_type 'continuous'; allowed: 'discrete'"),
+        ({"use_flow_sigmas": True}, "has use_flow_sigmas True; allowed: False"),
     ],
 )
 def test_another_schedule_is_refused(changed, said):

@@ -94,9 +94,9 @@ def test_an_even_loss_has_its_half_in_the_middle(schedule):
 
 def test_each_border_is_described():
     over_timesteps, over_log_snr, text, image = borders(np.ones(1000), LINEAR)
-    assert (over_log_snr.loss, over_timesteps.timesteps) == (pytest.approx(0.5), 0.5)
+    assert (over_log_snr.loss_at_noise_end, over_timesteps.timesteps_at_noise_end) == (pytest.approx(0.5), 0.5)
     assert over_timesteps.timestep == 500
-    assert text.timestep == 620 and text.timesteps == pytest.approx(0.38)
+    assert text.timestep == 620 and text.timesteps_at_noise_end == pytest.approx(0.38)
     assert image.boundary.log_snr == pytest.approx(-4.394, abs=1e-3)
     share = (text.boundary.log_snr - float(LINEAR.snr.log()[-1])) / float(LINEAR.snr.log()[0] - LINEAR.snr.log()[-1])
-    assert text.loss == pytest.approx(share)
+    assert text.loss_at_noise_end == pytest.approx(share)

@@ -26,8 +26,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unequal.evaluation.profiling import Draws, profile_noise
-from unequal.profiler.families.text_to_image import packed, places, unpacked
 from unequal.profiler.measure import ProfileConfig, profile
+from unequal.profiler.text_to_image import packed, places, unpacked
 
 CPU = torch.device("cpu")
 RUN = "from unequal.__main__ import main; main()"

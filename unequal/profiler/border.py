@@ -1,7 +1,7 @@
 """The border of two experts that a profile suggests, beside others."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -19,20 +19,26 @@ DB_PER_NAT = 10 / math.log(10)
 
 @dataclass(frozen=True)
 class Border:
-    """A boundary, and what it leaves to the expert at the noise end.
+    """A boundary, the first timestep of the expert at the noise end (T: it has none), and what that expert gets.
 
     Attributes:
         name: where it comes from.
-        timestep: the first one of the expert at the noise end; T: it has none.
-        timesteps: the share of all timesteps that it gets.
-        loss: the share of ∫ L dλ that it gets.
+        time, time_before_shift: s after a flow's shift and before it.
+        timesteps_at_noise_end: share of all timesteps.
+        loss_at_noise_end: share of ∫ L dλ.
     """
 
     name: str
-    boundary: Boundary
+    log_snr: float
+    time_before_shift: float
+    time: float
     timestep: int
-    timesteps: float
-    loss: float
+    timesteps_at_noise_end: float
+    loss_at_noise_end: float
+
+    @property
+    def boundary(self) -> Boundary:
+        return Boundary(self.log_snr)
 
 
 def halves(over: Halves, losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
@@ -47,7 +53,7 @@ def halves(over: Halves, losses: np.ndarray, schedule: NoiseSchedule) -> Boundar
     return Boundary(float(np.interp(sums[-1] / 2, sums, schedule.snr.log().numpy())))
 
 
-def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
+def borders(losses: np.ndarray, schedule: NoiseSchedule, shift: float = 1.0) -> list[Border]:
     """Borders of two equal sums over timesteps, of halves over log-SNR, and of others, in this order.
 
     Raises UserError where the losses have no two equal sums.
@@ -56,18 +62,18 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
     boundaries |= {name: Boundary.at_time(time) for name, time in OF_WAN.items()}
     sums, rising, listed = profile(schedule, losses), -schedule.snr.log().numpy(), []
     for name, limit in boundaries.items():
-        below = float(np.interp(-limit.log_snr, rising, sums))
-        timestep = limit.timestep(schedule)
-        share, loss = 1 - timestep / schedule.timesteps, 1 - below / float(sums[-1])
-        listed.append(Border(name, limit, timestep, share, loss))
+        below, timestep = float(np.interp(-limit.log_snr, rising, sums)), limit.timestep(schedule)
+        times = (limit.time(shift), limit.time(), timestep)
+        shares = (1 - timestep / schedule.timesteps, 1 - below / float(sums[-1]))
+        listed.append(Border(name, limit.log_snr, *times, *shares))
     return listed
 
 
 def boundary(measured: MeasuredProfile, asked: Options) -> Suggestion[Border]:
     """The border of two experts; the one that is not suggested withholds nothing."""
-    schedule, k, listed = measured.schedule, measured.shift, borders(measured.losses, measured.schedule)
+    schedule, k, listed = measured.schedule, measured.shift, borders(measured.losses, measured.schedule, measured.shift)
     by_name, intervals = {border.name: border for border in listed}, Intervals()
-    for over, name in sorted(BORDERS.items(), key=lambda item: item[0] != asked.halves):
+    for over, name in BORDERS.items():
 
         def first(of: MeasuredProfile, over: Halves = over, name: str = name) -> dict[str, float]:
             return {name: halves(over, of.losses, schedule).timestep(schedule)}
@@ -78,42 +84,28 @@ def boundary(measured: MeasuredProfile, asked: Options) -> Suggestion[Border]:
     def at(timestep: float) -> Boundary:
         return Boundary.at_timestep(round(timestep), schedule)
 
-    times = {"s": 1.0} if k == 1 else {f"s before shift {k:.3g}": k, "s after": 1.0}
-    rows = [
-        (
+    def row(border: Border) -> tuple[str, ...]:
+        log_snr, at_timestep = border.log_snr, intervals.around(border.name)
+        before = shown(border.time_before_shift) + intervals.around(border.name, lambda t: at(t).time(k))
+        after = shown(border.time) + intervals.around(border.name, lambda t: at(t).time())
+        return (
             border.name,
-            f"{shown(border.boundary.log_snr)} ({shown(border.boundary.log_snr * DB_PER_NAT)} dB)",
-            *(
-                f"{shown(border.boundary.time(shift))}"
-                f"{intervals.around(border.name, lambda t, shift=shift: at(t).time(shift))}"  # type: ignore[misc]
-                for shift in times.values()
-            ),
-            f"{border.timestep}{intervals.around(border.name)}",
-            f"{border.timesteps:.1%}",
-            f"{border.loss:.1%}",
+            f"{shown(log_snr)} ({shown(log_snr * DB_PER_NAT)} dB)",
+            *((after,) if k == 1 else (before, after)),
+            f"{border.timestep}{at_timestep}",
+            f"{border.timesteps_at_noise_end:.1%}",
+            f"{border.loss_at_noise_end:.1%}",
         )
-        for border in listed
-    ]
+
+    times = ("s",) if k == 1 else (f"s before shift {k:.3g}", "s after")
     chosen = by_name[BORDERS[asked.halves]]
-    figures = [
-        {
-            "name": border.name,
-            "log_snr": border.boundary.log_snr,
-            "time_before_shift": border.boundary.time(k),
-            "time": border.boundary.time(),
-            "timestep": border.timestep,
-            "timesteps_at_noise_end": border.timesteps,
-            "loss_at_noise_end": border.loss,
-        }
-        for border in listed
-    ]
     return Suggestion(
         chosen,
-        f"Boundary of two experts: λ = {shown(chosen.boundary.log_snr)}"
+        f"Boundary of two experts: λ = {shown(chosen.log_snr)}"
         f"{intervals.around(chosen.name, lambda t: at(t).log_snr)}, index {chosen.timestep}"
         f"{intervals.around(chosen.name)}",
-        {"chosen": chosen.name, "borders": figures},
-        [("by", "λ", *times, "index", "timesteps", "loss over λ"), *rows],
+        {"chosen": chosen.name, "borders": list(map(asdict, listed))},
+        [("by", "λ", *times, "index", "timesteps", "loss over λ"), *map(row, listed)],
         intervals,
         f"It gives each expert half of the loss {chosen.name.removeprefix('halves ')}.",
         "Losses favour the data end, where details are; FID was not measured at this border.",

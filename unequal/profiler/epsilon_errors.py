@@ -1,15 +1,17 @@
-"""Errors of ε of a network at the draws of a profile, in chunks that survive an interruption.
+"""Errors of ε of a network at the draws of a profile; what was encoded and measured survives an interruption.
 
 The draws at a timestep are those of the pipeline's own profile, whatever model answers them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -19,10 +21,61 @@ from unequal.diffusion.spacing import nearest
 from unequal.errors import UserError, first_line
 from unequal.evaluation.profiling import Draws, profile_noise
 from unequal.models.denoiser import Denoiser
-from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
-from unequal.profiler.shard_cache import Rows, ShardCache
+from unequal.profiler.family import LABEL, LATENT, Family, Rows
 from unequal.runtime.chunks import Chunks, Maker
 from unequal.runtime.devices import ranges
+from unequal.runtime.progress import tracked
+from unequal.runtime.tensor_files import Saved, saved_or_none, write_saved
+
+#: Images of a file of the cache, and the name of their numbers in it.
+SHARD, IMAGES = 32, "images"
+
+
+class ShardCache:
+    """Encoded images or captions by number in a folder, SHARD a file; an earlier attempt's files are used again."""
+
+    def __init__(self, folder: Path, numbers: np.ndarray) -> None:
+        self.folder, self.numbers = folder, numbers
+        self.parts: list[list[int]] = [numbers[i : i + SHARD].tolist() for i in range(0, len(numbers), SHARD)]
+        self.opened: dict[int, safe_open] = {}
+
+    def file(self, shard: int) -> Path:
+        return self.folder / f"{shard}.safetensors"
+
+    def missing(self) -> list[int]:
+        """Numbers of the files that are missing, or were altered since they were written."""
+
+        def is_whole(shard: int) -> bool:
+            saved, images = saved_or_none(self.file(shard)), self.parts[shard]
+            if saved is None or saved.facts != {IMAGES: images}:
+                return False
+            return all(len(tensor) == len(images) for tensor in saved.tensors.values())
+
+        return [shard for shard in range(len(self.parts)) if not is_whole(shard)]
+
+    def make(self, missing: Sequence[int], encode: Callable[[Sequence[int]], Rows], title: str) -> None:
+        """Encode and write the missing files. Raises UserError if a row is NaN or infinite."""
+        for shard in tracked(missing, f"parts of {SHARD}", title):
+            rows = encode(self.parts[shard])
+            if wrong := [name for name, tensor in rows.items() if not bool(tensor.isfinite().all())]:
+                raise UserError(
+                    f"{title}: '{wrong[0]}' holds NaN or infinite values; the pipeline's encoder is unsound"
+                )
+            write_saved(self.file(shard), Saved(rows, {IMAGES: self.parts[shard]}))
+
+    def rows(self, numbers: np.ndarray) -> Rows:
+        """Rows of a batch of images by their numbers, on the CPU. Raises UserError where a file is damaged."""
+        parts = list[Rows]()
+        for place in np.searchsorted(self.numbers, numbers).tolist():
+            shard, at = divmod(place, SHARD)
+            try:
+                if shard not in self.opened:
+                    self.opened[shard] = safe_open(self.file(shard), framework="pt")
+            except (SafetensorError, OSError):
+                raise UserError(f"{self.file(shard)}: damaged; delete it; the same command makes it again") from None
+            names = self.opened[shard].keys()
+            parts.append({name: self.opened[shard].get_slice(name)[at : at + 1] for name in names})
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
 class Share(NamedTuple):
@@ -66,10 +119,6 @@ class Strata:
             flat = np.arange(start, min(start + size, share.stop))
             yield Share(self.index.reshape(-1)[flat], self.timesteps[flat // count], flat % count)
 
-    def noise(self, one: Share, shape: tuple[int, ...]) -> Tensor:
-        """ε of a batch, [B, *shape], on the CPU."""
-        return profile_noise(shape, one.timesteps, one.draws, self.seed, self.images)
-
 
 def spread(schedule: NoiseSchedule, count: int) -> np.ndarray:
     """At most `count` timesteps from the first to the last, all of them for T or more, [K] int64, rising.
@@ -81,7 +130,7 @@ def spread(schedule: NoiseSchedule, count: int) -> np.ndarray:
         return np.arange(schedule.timesteps)
     log_snr = schedule.snr.log().numpy()
     coordinate = np.linspace(0, 1, len(log_snr)) + (log_snr[0] - log_snr) / (log_snr[0] - log_snr[-1])
-    return np.unique([nearest(coordinate, one) for one in np.linspace(0, 2, count)])
+    return np.unique([nearest(coordinate, place) for place in np.linspace(0, 2, count)])
 
 
 @dataclass(frozen=True)
@@ -99,36 +148,37 @@ class Split:
     captions: ShardCache | None = None
     labels: Tensor | None = None
 
-    def rows(self, one: Share, device: torch.device) -> tuple[Tensor, Rows]:
-        """Clean images [B, C, H, W] of a batch, and their conditions."""
-        conditions = {} if self.captions is None else self.captions.rows(one.images)
-        if self.labels is not None:
-            conditions[LABEL] = self.labels[torch.from_numpy(one.images)]
-        x0 = self.latents.rows(one.images)[LATENT]
-        return x0.to(device), {name: rows.to(device) for name, rows in conditions.items()}
-
 
 class EpsilonPredictor:
     """A pipeline's network on a device, whose predictions are converted to ε."""
 
     def __init__(self, family: Family, net: nn.Module, device: torch.device) -> None:
-        def predict(x_t: Tensor, timestep: Tensor, **conditions: Tensor) -> Tensor:
-            answer = family.predict(net, ModelInput(x_t, timestep, conditions))
-            if answer.shape != x_t.shape:
-                raise family.refusal(f"predicts {list(answer.shape[1:])} for images of {list(x_t.shape[1:])}")
-            return answer
-
         self.family, self.device = family, device
-        self.denoiser = Denoiser(predict, family.schedule.tables(), family.prediction, device=device)
+        self.denoiser = Denoiser(
+            partial(family.answer, net), family.schedule.tables(), family.prediction, device=device
+        )
 
     @torch.no_grad()
-    def errors(self, split: Split, one: Share) -> Tensor:
-        """Squared errors of ε of a batch, mean over values, [B]."""
-        x0, conditions = split.rows(one, self.device)
-        epsilon = split.strata.noise(one, tuple(x0.shape[1:])).to(self.device)
-        t = torch.from_numpy(one.timesteps).to(self.device)
+    def errors(self, split: Split, share: Share) -> Tensor:
+        """Squared errors of ε of a batch, mean over values, [B]. Raises UserError in one line if the network fails."""
+        conditions = {} if split.captions is None else split.captions.rows(share.images)
+        if split.labels is not None:
+            conditions[LABEL] = split.labels[torch.from_numpy(share.images)]
+        x0 = split.latents.rows(share.images)[LATENT].to(self.device)
+        of_split = (split.strata.seed, split.strata.images)
+        epsilon = profile_noise(x0.shape[1:], share.timesteps, share.draws, *of_split).to(self.device)
+        t = torch.from_numpy(share.timesteps).to(self.device)
         x_t = add_noise(x0, epsilon, *self.denoiser.schedule.at(t, x0))
-        return squared_error(epsilon, self.denoiser.given(**conditions).epsilon(x_t, t))
+        given = {name: rows.to(self.device) for name, rows in conditions.items()}
+        try:
+            return squared_error(epsilon, self.denoiser.given(**given).epsilon(x_t, t))
+        except torch.cuda.OutOfMemoryError:
+            raise UserError(
+                f"--batch-size {len(t)}: too much for the GPU's memory; a smaller one needs less, and so does "
+                "--precision bf16"
+            ) from None
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise self.family.refusal(f"refuses such images: {first_line(error)}") from None
 
 
 def losses(
@@ -140,37 +190,23 @@ def losses(
         UserError: the network refuses such images, runs out of memory, predicts NaN or infinite values, or has no error
             at a timestep, where the schedule leaves no signal that float32 resolves.
     """
-    shares = list(ranges(split.strata.index.size, batch_size))
-    present = sum(len(share) for share in shares if chunks.folder and chunks.file(str(share.start)).exists())
-    bar.update(present)
+    strata = split.strata
+    shares = {str(share.start): share for share in ranges(strata.index.size, batch_size)}
+    bar.update(sum(len(share) for name, share in shares.items() if chunks.folder and chunks.file(name).exists()))
 
     def measured(share: range) -> np.ndarray:
         model, errors = predictor(), []
-        for one in split.strata.batches(batch_size, share):
-            errors.append(errors_of_batch(model, split, one))
-            bar.update(len(one.timesteps))
-        found = torch.cat(errors).float().cpu().numpy()
-        if len(wrong := np.flatnonzero(~np.isfinite(found))):
-            t = split.strata.timesteps[(share.start + wrong[0]) // split.strata.index.shape[1]]
+        for batch in strata.batches(batch_size, share):
+            errors.append(model.errors(split, batch))
+            bar.update(len(batch.timesteps))
+        values = torch.cat(errors).float().cpu().numpy()
+        if len(wrong := np.flatnonzero(~np.isfinite(values))):
+            t = strata.timesteps[(share.start + wrong[0]) // strata.index.shape[1]]
             raise UserError(f"the network predicts NaN or infinite values at t = {t}; --precision fp32 may help")
-        return found
+        return values
 
-    makers = {str(share.start): Maker((len(share),), partial(measured, share)) for share in shares}
-    whole = np.concatenate(chunks.all(makers))
-    table = whole.reshape(split.strata.index.shape)
+    makers = {name: Maker((len(share),), partial(measured, share)) for name, share in shares.items()}
+    table = np.concatenate(chunks.all(makers)).reshape(strata.index.shape)
     if len(none := np.flatnonzero(~table.any(1))):
-        raise UserError(f"all errors of ε at t = {split.strata.timesteps[none[0]]} are 0; allowed: errors above 0")
+        raise UserError(f"all errors of ε at t = {strata.timesteps[none[0]]} are 0; allowed: errors above 0")
     return table
-
-
-def errors_of_batch(model: EpsilonPredictor, split: Split, one: Share) -> Tensor:
-    """Errors of a batch. Raises UserError in one line if the network fails."""
-    try:
-        return model.errors(split, one)
-    except torch.cuda.OutOfMemoryError:
-        raise UserError(
-            f"--batch-size {len(one.timesteps)}: too much for the GPU's memory; a smaller one needs less, "
-            "and so does --precision bf16"
-        ) from None
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise model.family.refusal(f"refuses such images: {first_line(error)}") from None

@@ -12,7 +12,10 @@ from torch import Tensor
 
 from unequal.data.folders import PictureFolder, first_names
 from unequal.data.pictures import channels_first, converted, decode, readable, steps_of
-from unequal.errors import UserError
+from unequal.errors import UserError, say
+from unequal.models.class_names import class_numbers, read_class_names
+from unequal.profiler.document import SplitName
+from unequal.profiler.family import Family
 from unequal.runtime.files import content_hash
 
 METADATA = "metadata.jsonl"
@@ -115,3 +118,48 @@ def refuse_shared(train: ImageFolder, held_out: ImageFolder) -> None:
             f"{held_out.folder}: {len(shared)} of its images are training images too ({first_names(shared)}); remove "
             "them from one of the two folders"
         )
+
+
+def image_folders(train: Path, held_out: Path | None) -> dict[SplitName, ImageFolder]:
+    """Images of each split. Raises UserError."""
+    images: dict[SplitName, ImageFolder] = {"train": ImageFolder.of(train)}
+    if held_out is not None:
+        images["held_out"] = ImageFolder.of(held_out)
+        refuse_shared(images["train"], images["held_out"])
+    for folder in images.values():
+        if notes := folder.notes():
+            say(f"{folder.folder}: {notes}", err=True)
+    return images
+
+
+def labels_of(images: dict[SplitName, ImageFolder], family: Family) -> dict[SplitName, list[int]]:
+    """The class of each image by its subfolder if the network takes classes; without subfolders the null class.
+
+    Raises UserError if there is neither.
+    """
+    if family.classes is None:
+        return {}
+    subfolders = {split: own.subfolders for split, own in images.items()}
+    if family.null_class is not None and not any(subfolders.values()):
+        return {split: [family.null_class] * len(own) for split, own in images.items()}
+    labels = {}
+    for split, own in images.items():
+        if (classes := subfolders[split]) is None:
+            raise UserError(
+                f"{own.folder}: the {family.title} takes one of {family.classes} classes; needed: images in a "
+                f"subfolder for each class, one level deep, in all folders{strays_in(images)}"
+            )
+        names = sorted(set(classes))
+        numbers = class_numbers(names, read_class_names(family.pipeline.path), family.classes, str(own.folder))
+        number_of = dict(zip(names, numbers, strict=True))
+        labels[split] = [number_of[name] for name in classes]
+    return labels
+
+
+def strays_in(images: dict[SplitName, ImageFolder]) -> str:
+    """Name images next to subfolders, which keep these from being classes; empty where there are none."""
+    for own in images.values():
+        strays = [file for file in own.files if file.parent == own.folder]
+        if 0 < len(strays) < len(own):
+            return f"; next to subfolders of {own.folder} stands {first_names(strays)}"
+    return ""

@@ -5,28 +5,25 @@ are on disk before the network is loaded. The second model is loaded after the f
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
-from unequal.data.folders import first_names
-from unequal.errors import UserError, plain, say
+from unequal.errors import UserError, plain
 from unequal.evaluation.loss_profile import relative_change
-from unequal.models.class_names import class_numbers, read_class_names
 from unequal.profiler.document import Losses, OtherModel, SplitName, Timesteps
-from unequal.profiler.epsilon_errors import EpsilonPredictor, Split, Strata, losses, spread
-from unequal.profiler.families.family import LATENT, Family, family_of
-from unequal.profiler.image_folder import ImageFolder, refuse_shared
+from unequal.profiler.epsilon_errors import EpsilonPredictor, ShardCache, Split, Strata, losses, spread
+from unequal.profiler.family import LATENT, Family, Rows, family_of
+from unequal.profiler.image_folder import ImageFolder, image_folders, labels_of
 from unequal.profiler.openai_file import SUFFIX, pipeline_of_file
 from unequal.profiler.pipeline_folder import PipelineFolder
-from unequal.profiler.shard_cache import Rows, ShardCache
 from unequal.runtime.chunks import Chunks
 from unequal.runtime.devices import computed_on
 from unequal.runtime.files import code_hash, content_hash, settings_hash
@@ -34,13 +31,13 @@ from unequal.runtime.place import ROOT
 from unequal.runtime.progress import progress
 
 T = TypeVar("T")
-#: (images or captions, numbers of some) → their rows.
-Encoder: TypeAlias = Callable[[T, Sequence[int]], Rows]
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 #: Most timesteps that are measured by default.
 STRATA = 100
 #: Folder in the output folder, from which the same command resumes.
 CACHE = "cache"
+#: Packages whose code shapes what is cached.
+ROOMS = tuple(f"unequal/{room}" for room in ("diffusion", "timesteps", "models", "evaluation", "profiler"))
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,9 @@ class ProfileConfig:
     """Settings of a profile.
 
     Attributes:
-        model: folder or Hub id.
+        model: folder, Hub id or `.pt` file of OpenAI's.
         train, held_out: folders of images; None: nothing is held out.
-        against: another model, folder or Hub id, on the same draws.
+        against: another model on the same draws.
         lora: a file or folder of a LoRA, with which the model is measured again on the same draws.
         draws: n, at each timestep.
         timesteps: K, as `spread` lays them; None: all, or STRATA of more.
@@ -59,7 +56,7 @@ class ProfileConfig:
         resolution: height and width of images in pixels; None: the model's.
         precision: of the networks; in PRECISIONS.
         guidance: input of networks distilled for guidance.
-        flags: of the training of OpenAI's `.pt` files.
+        flags: of the training of `.pt` files.
     """
 
     model: str
@@ -111,60 +108,77 @@ def profile(config: ProfileConfig) -> ProfileResult:
     """Measure. Raises UserError for wrong input, as far as possible before anything is computed."""
     family = opened(config.model, config)
     model, other = MeasuredModel(family.pipeline.name, family), other_model(config, family)
-    images = image_folders(config)
-    texts = {name: one.captions() for name, one in images.items()} if family.takes_texts else {}
-    labels = labels_of(family, images)
+    images = image_folders(config.train, config.held_out)
+    texts = {split: folder.captions() for split, folder in images.items()} if family.takes_texts else {}
+    labels = labels_of(images, family)
     schedule = family.schedule.tables()
     total = schedule.timesteps
     if (config.timesteps or 2) > total:
         raise UserError(f"--timesteps {config.timesteps}: the schedule of {family.pipeline.name} has {total}")
     chosen = spread(schedule, config.timesteps or STRATA)
-    strata = {name: Strata.of(len(one), chosen, total, config.draws, config.seed) for name, one in images.items()}
+    strata = {split: Strata.of(len(own), chosen, total, config.draws, config.seed) for split, own in images.items()}
+    for each in (model, *([other] if other else [])):
+        each.family.pipeline.refuse_inside(config.out)
 
-    for one in (family, *([] if other is None else [other.family])):
-        one.pipeline.refuse_inside(config.out)
-    facts = facts_of(config, model, images, strata, {"texts": texts, "labels": labels})
+    drawn = {
+        split: [len(own), settings_hash([content_hash(own.files[i]) for i in strata[split].drawn.tolist()])]
+        for split, own in images.items()
+    }
+    facts = {
+        "model": model.facts,
+        "code": code_hash(*map(ROOT.joinpath, ROOMS)),
+        "images": drawn,
+        "conditions": {"texts": texts, "labels": labels},
+        "timesteps": chosen.tolist(),
+        "asked": [config.draws, config.batch_size, config.seed, config.precision, config.guidance],
+        "shape": family.shape,
+        "computed": [computed_on(config.device), torch.get_num_threads()],
+    }
     folder = config.out / CACHE / settings_hash(facts)[:16]
-    latents = encoded("images", images, partial(image_encoder, config, family), strata, folder)
-    classes = {name: torch.tensor(own) for name, own in labels.items()}
-    splits = {name: Split(strata[name], latents[name], labels=classes.get(name)) for name in images}
 
-    def losses_of(one: MeasuredModel, place: Path) -> dict[SplitName, np.ndarray]:
+    def image_encoder() -> Callable[[ImageFolder, Sequence[int]], Rows]:
+        encode = family.image_encoder(config.device)
+        return lambda own, rows: {LATENT: encode(own.pixels(rows, family.image_channels, family.resolution)).float()}
+
+    latents = encoded("images", images, image_encoder, strata, folder)
+    splits = {
+        split: Split(strata[split], latents[split], labels=torch.tensor(labels[split]) if labels else None)
+        for split in images
+    }
+
+    def losses_of(each: MeasuredModel, place: Path) -> dict[SplitName, np.ndarray]:
+        def text_encoder() -> Callable[[list[str], Sequence[int]], Rows]:
+            encode = each.family.text_encoder(config.device, PRECISIONS[config.precision])
+            return lambda own, rows: encode([own[row] for row in rows])
+
         # A LoRA leaves the text encoders as they are.
-        shared = folder if one.family is family else place
-        captions = encoded("captions", texts, partial(text_encoder, config, one.family), strata, shared)
-        complete = {name: replace(split, captions=captions.get(name)) for name, split in splits.items()}
-        return measured(one, config, complete, place)
+        captions = encoded("captions", texts, text_encoder, strata, folder if each.family is family else place)
+        complete = {split: replace(own, captions=captions.get(split)) for split, own in splits.items()}
+        return measured(each, config, complete, place)
 
     ours = losses_of(model, folder)
     theirs = None if other is None else losses_of(other, folder / f"other-{settings_hash(other.facts)[:16]}")
-    change = None if other is None or theirs is None else change_of(other.name, ours, theirs)
     document = Timesteps(
         model=plain(family.pipeline.name),
         family=family.title,
         prediction=family.prediction,
         schedule=family.schedule,
         seed=config.seed,
-        images={name: len(one) for name, one in images.items()},
+        images={split: len(own) for split, own in images.items()},
         shape=family.shape,
         draws=config.draws,
         timesteps=tuple(chosen.tolist()),
-        losses={name: Losses.of(found) for name, found in ours.items()},
-        compared=change,
-        conditions=conditions_of(config),
+        losses={split: Losses.of(own) for split, own in ours.items()},
+        compared=None if other is None or theirs is None else change_of(other.name, ours, theirs),
+        conditions={
+            "batch size": str(config.batch_size),
+            "precision": config.precision,
+            **computed_on(config.device),
+            "threads": str(torch.get_num_threads()),
+            **{name: version(name) for name in ("torch", "diffusers", "transformers")},
+        },
     )
     return ProfileResult(document, ours, theirs)
-
-
-def conditions_of(config: ProfileConfig) -> dict[str, str]:
-    """Conditions of the computation, name → text."""
-    return {
-        "batch size": str(config.batch_size),
-        "precision": config.precision,
-        **computed_on(config.device),
-        "threads": str(torch.get_num_threads()),
-        **{name: version(name) for name in ("torch", "diffusers", "transformers")},
-    }
 
 
 def opened(source: str, config: ProfileConfig) -> Family:
@@ -195,7 +209,7 @@ def other_model(config: ProfileConfig, family: Family) -> MeasuredModel | None:
         ("images", family.shape, other.shape),
         ("classes", family.classes, other.classes),
         ("schedules", settings_hash(family.schedule.model_dump()), settings_hash(other.schedule.model_dump())),
-        ("autoencoders", autoencoder_hash(family), autoencoder_hash(other)),
+        ("autoencoders", family.autoencoder_hash(), other.autoencoder_hash()),
     ):
         if ours != theirs:
             raise UserError(
@@ -205,118 +219,21 @@ def other_model(config: ProfileConfig, family: Family) -> MeasuredModel | None:
     return MeasuredModel(other.pipeline.name, other)
 
 
-def autoencoder_hash(family: Family) -> str | None:
-    """A hash of the weights and scales of the autoencoder; None: there is none."""
-    part, config = family.latents_of, family.autoencoder_config
-    if part is None or config is None:
-        return None
-    weights = [content_hash(file) for file in sorted((family.pipeline.path / part).glob("*.safetensors"))]
-    return settings_hash([weights, config["scaling_factor"], config.get("shift_factor")])
-
-
-def image_folders(config: ProfileConfig) -> dict[SplitName, ImageFolder]:
-    """Images of each split. Raises UserError."""
-    found: dict[SplitName, ImageFolder] = {"train": ImageFolder.of(config.train)}
-    if config.held_out is not None:
-        found["held_out"] = ImageFolder.of(config.held_out)
-        refuse_shared(found["train"], found["held_out"])
-    for one in found.values():
-        if notes := one.notes():
-            say(f"{one.folder}: {notes}", err=True)
-    return found
-
-
-def labels_of(family: Family, images: dict[SplitName, ImageFolder]) -> dict[SplitName, list[int]]:
-    """The class of each image by its subfolder if the network takes classes; without subfolders the null class.
-
-    Raises UserError if there is neither.
-    """
-    if family.classes is None:
-        return {}
-    known, found = images["train"].subfolders, {}
-    for name, one in images.items():
-        subfolders = one.subfolders
-        if known is not None and subfolders is not None:
-            names = sorted(set(subfolders))
-            numbers = class_numbers(names, read_class_names(family.pipeline.path), family.classes, str(one.folder))
-            number_of = dict(zip(names, numbers, strict=True))
-            found[name] = [number_of[subfolder] for subfolder in subfolders]
-        elif family.null_class is not None and known is None and subfolders is None:
-            found[name] = [family.null_class] * len(one)
-        else:
-            raise UserError(
-                f"{one.folder}: the {family.title} takes one of {family.classes} classes; needed: images in a "
-                f"subfolder for each class, one level deep, in all folders{strays_in(images.values())}"
-            )
-    return found
-
-
-def strays_in(folders: Iterable[ImageFolder]) -> str:
-    """Name images next to subfolders, which keep these from being classes; empty where there are none."""
-    for one in folders:
-        strays = [file for file in one.files if file.parent == one.folder]
-        if 0 < len(strays) < len(one):
-            return f"; next to subfolders of {one.folder} stands {first_names(strays)}"
-    return ""
-
-
-#: Packages whose code shapes what is cached.
-ROOMS = tuple(f"unequal/{room}" for room in ("diffusion", "timesteps", "models", "evaluation", "profiler"))
-
-
-def facts_of(
-    config: ProfileConfig,
-    model: MeasuredModel,
-    images: dict[SplitName, ImageFolder],
-    strata: dict[SplitName, Strata],
-    conditions: dict[str, Any],
-) -> dict[str, Any]:
-    """Facts that the cached files depend on: other facts have another folder."""
-    return {
-        "model": model.facts,
-        "code": code_hash(*map(ROOT.joinpath, ROOMS)),
-        "images": {
-            name: [len(one), settings_hash([content_hash(one.files[number]) for number in strata[name].drawn.tolist()])]
-            for name, one in images.items()
-        },
-        "conditions": conditions,
-        "timesteps": strata["train"].timesteps.tolist(),
-        "asked": [config.draws, config.batch_size, config.seed, config.precision, config.guidance],
-        "shape": model.family.shape,
-        "computed": [computed_on(config.device), torch.get_num_threads()],
-    }
-
-
-def image_encoder(config: ProfileConfig, family: Family) -> Encoder[ImageFolder]:
-    """Load what makes the network's input of images."""
-    encode, channels = family.image_encoder(config.device), family.image_channels
-
-    def rows(of: ImageFolder, numbers: Sequence[int]) -> Rows:
-        return {LATENT: encode(of.pixels(numbers, channels, family.resolution)).float()}
-
-    return rows
-
-
-def text_encoder(config: ProfileConfig, family: Family) -> Encoder[list[str]]:
-    """Load what encodes captions."""
-    encode = family.text_encoder(config.device, PRECISIONS[config.precision])
-    return lambda of, numbers: encode([of[number] for number in numbers])
-
-
 def encoded(
     what: str,
     inputs: dict[SplitName, T],
-    load: Callable[[], Encoder[T]],
+    load: Callable[[], Callable[[T, Sequence[int]], Rows]],
     strata: dict[SplitName, Strata],
     folder: Path,
 ) -> dict[SplitName, ShardCache]:
     """Rows of what is drawn of each split, on disk; the encoder is loaded where some are missing."""
-    caches = {name: ShardCache(folder / name / what, strata[name].drawn) for name in inputs}
-    if any(one.missing for one in caches.values()):
+    caches = {split: ShardCache(folder / split / what, strata[split].drawn) for split in inputs}
+    missing = {split: own.missing() for split, own in caches.items()}
+    if any(missing.values()):
         with freed_memory():
             encode = load()
-            for name, one in caches.items():
-                one.make(partial(encode, inputs[name]), f"{name} {what}")
+            for split, own in caches.items():
+                own.make(missing[split], partial(encode, inputs[split]), f"{split} {what}")
             del encode
     return caches
 
@@ -333,18 +250,18 @@ def freed_memory() -> Iterator[None]:
 
 
 def measured(
-    one: MeasuredModel, config: ProfileConfig, splits: dict[SplitName, Split], folder: Path
+    model: MeasuredModel, config: ProfileConfig, splits: dict[SplitName, Split], folder: Path
 ) -> dict[SplitName, np.ndarray]:
     """Losses of all draws of a model, [K, n] of each split."""
     total = sum(split.strata.index.size for split in splits.values())
-    predictor = cache(partial(one.predictor, config))
-    with freed_memory(), progress(total, "draws", label=one.name) as bar:
-        found = {
-            name: losses(predictor, split, config.batch_size, Chunks(folder / name / "losses"), bar)
-            for name, split in splits.items()
+    predictor = cache(partial(model.predictor, config))
+    with freed_memory(), progress(total, "draws", label=model.name) as bar:
+        tables = {
+            split: losses(predictor, own, config.batch_size, Chunks(folder / split / "losses"), bar)
+            for split, own in splits.items()
         }
         predictor.cache_clear()
-    return found
+    return tables
 
 
 def change_of(name: str, ours: dict[SplitName, np.ndarray], theirs: dict[SplitName, np.ndarray]) -> OtherModel:
@@ -355,7 +272,7 @@ def change_of(name: str, ours: dict[SplitName, np.ndarray], theirs: dict[SplitNa
     }
     return OtherModel(
         model=plain(name),
-        losses={split: Losses.of(found) for split, found in theirs.items()},
+        losses={split: Losses.of(table) for split, table in theirs.items()},
         relative={split: tuple(change.tolist()) for split, (change, _) in changes.items()},
         relative_stderr={split: tuple(error.tolist()) for split, (_, error) in changes.items()},
     )

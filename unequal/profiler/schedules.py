@@ -19,19 +19,18 @@ PREDICTIONS: tuple[Prediction, ...] = ("epsilon", "v_prediction", "sample")
 #: ᾱ_{T−1} in diffusers for betas that are rescaled to end without signal: σ stays finite.
 LAST_SIGNAL_POWER = 2.0**-24
 #: Keys of a configuration that make its betas.
-OF_BETAS = (
-    "num_train_timesteps",
-    "beta_start",
-    "beta_end",
-    "beta_schedule",
-    "trained_betas",
-    "rescale_betas_zero_snr",
-)
+OF_BETAS = ["num_train_timesteps", "beta_start", "beta_end", "beta_schedule", "trained_betas", "rescale_betas_zero_snr"]
+#: Keys of noise or timesteps of another kind → the value under which they change nothing. All others that are not read
+#: here are of sampling alone.
+NEUTRAL = {"timestep_type": "discrete", "use_flow_sigmas": False, "invert_sigmas": False, "snr_shift_scale": 1.0}
 
 
 def schedule_of(config: Mapping[str, Any], name: str, tokens: int) -> tuple[Betas | Shifted, Prediction]:
     """Schedule and prediction by a scheduler's configuration. Raises UserError for kinds but DDPM's and flows'."""
     kind = str(config.get("_class_name"))
+    for key, value in NEUTRAL.items():
+        if config.get(key, value) != value:
+            raise UserError(f"{name}: its scheduler has {key} {config[key]!r}; allowed: {value!r}")
     if kind in FLOWS:
         return Shifted(timesteps=config["num_train_timesteps"], shift=shift_of(config, tokens)), "velocity"
     if "beta_schedule" not in config:

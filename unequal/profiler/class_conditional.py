@@ -1,5 +1,6 @@
 """Networks without captions: UNet2DModel, and DiT's transformer of latents (2212.09748)."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import torch
@@ -8,7 +9,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
 from unequal.models.backbones.unet2d.backbone import restore_heads
-from unequal.profiler.families.family import LABEL, Family, ModelInput, dtype_of
+from unequal.profiler.family import LABEL, Family
 
 
 class UNet2D(Family):
@@ -35,9 +36,8 @@ class UNet2D(Family):
         """The network with its number of heads, which diffusers does not read from its configuration."""
         return restore_heads(cast(UNet2DModel, super().network(device, dtype)))
 
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        labels = given.conditions.get(LABEL)
-        return self.without_variance(net(given.x_t.to(dtype_of(net)), given.timestep, class_labels=labels).sample)
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        return net(x_t, timestep, class_labels=conditions.get(LABEL)).sample
 
 
 class DiT(Family):
@@ -53,6 +53,5 @@ class DiT(Family):
     def null_class(self) -> int:
         return self.classes
 
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        x_t = given.x_t.to(dtype_of(net))
-        return self.without_variance(net(x_t, timestep=given.timestep, class_labels=given.conditions[LABEL]).sample)
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        return net(x_t, timestep=timestep, class_labels=conditions[LABEL]).sample

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,11 +18,13 @@ from unequal.models.autoencoder import SUBFOLDERS, Autoencoder, Net, latent_shap
 from unequal.profiler.document import Betas, Shifted
 from unequal.profiler.pipeline_folder import PipelineFolder, errors_in_one_line
 from unequal.profiler.schedules import schedule_of
-from unequal.profiler.shard_cache import Rows
+from unequal.runtime.files import content_hash, settings_hash
 
 KINDS_OF_IMAGES = (1, 3)
 #: Images that go through an autoencoder at once: memory is bounded by it.
 ENCODED = 4
+#: Tensors by name, each with a row an image.
+Rows = dict[str, Tensor]
 #: Encodes captions for the network.
 TextEncoder = Callable[[Sequence[str]], Rows]
 LATENT, LABEL = "latent", "label"
@@ -37,21 +38,6 @@ FAMILIES = {
 }
 #: Where pipelines keep their networks.
 NETWORK_PARTS = ("unet", "transformer")
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    """Input of a network for a batch.
-
-    Attributes:
-        x_t: noisy images or latents, [B, C, H, W] float32.
-        timestep: as the network takes it, [B].
-        conditions: name → encoded captions or labels of the images.
-    """
-
-    x_t: Tensor
-    timestep: Tensor
-    conditions: Mapping[str, Tensor]
 
 
 class Family(ABC):
@@ -125,7 +111,18 @@ class Family(ABC):
             return None
         if (kind := self.pipeline.parts[self.latents_of]) not in AUTOENCODERS:
             raise UserError(f"{self.pipeline.name}: its autoencoder is a {kind}; allowed: {', '.join(AUTOENCODERS)}")
-        return self.loaded(self.latents_of, AUTOENCODERS[kind])
+        config = self.loaded(self.latents_of, AUTOENCODERS[kind])
+        if scaled := [key for key in ("latents_mean", "latents_std") if config.get(key) is not None]:
+            raise UserError(f"{self.pipeline.name}: its autoencoder has {scaled[0]}; allowed: one factor and shift")
+        return config
+
+    def autoencoder_hash(self) -> str | None:
+        """A hash of the weights and scales of the autoencoder; None: there is none."""
+        part, config = self.latents_of, self.autoencoder_config
+        if part is None or config is None:
+            return None
+        weights = [content_hash(file) for file in sorted((self.pipeline.path / part).glob("*.safetensors"))]
+        return settings_hash([weights, config["scaling_factor"], config.get("shift_factor")])
 
     @property
     def factor(self) -> int:
@@ -164,13 +161,14 @@ class Family(ABC):
         return (self.shape[1] // 2) * (self.shape[2] // 2)
 
     def process(self) -> tuple[Betas | Shifted, Prediction]:
+        """The schedule, and what the network predicts, by the scheduler. Raises UserError."""
         import diffusers
 
         config = self.pipeline.config("scheduler")
-        kind = getattr(diffusers, str(config.get("_class_name")), None)
-        known = hasattr(kind, "from_config")
+        kind: Any = getattr(diffusers, str(config.get("_class_name")), None)
         try:
-            whole = {**kind.from_config(config).config, "_class_name": kind.__name__} if known and kind else config
+            known = hasattr(kind, "from_config")
+            whole = {**kind.from_config(config).config, "_class_name": kind.__name__} if known else config
             return schedule_of(whole, self.pipeline.name, self.tokens)
         except (TypeError, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
             raise UserError(f"{self.pipeline.name}: its scheduler cannot be read ({type(error).__name__})") from None
@@ -199,18 +197,18 @@ class Family(ABC):
         """Add a LoRA to a network. Raises UserError where it is none of this network's."""
         self.check_adapter(lora)
 
+    def answer(self, net: nn.Module, x_t: Tensor, timestep: Tensor, **conditions: Tensor) -> Tensor:
+        """The prediction for noisy images or latents [B, C, H, W], without a learned variance, in float32."""
+        dtype = next(net.parameters()).dtype
+        given = {name: rows.to(dtype) if rows.is_floating_point() else rows for name, rows in conditions.items()}
+        prediction = self.predict(net, x_t.to(dtype), timestep, given)[:, : self.shape[0]].float()
+        if prediction.shape != x_t.shape:
+            raise self.refusal(f"predicts {list(prediction.shape[1:])} for images of {list(x_t.shape[1:])}")
+        return prediction
+
     @abstractmethod
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        """Predict, [B, C, H, W] float32."""
-
-    def without_variance(self, answer: Tensor) -> Tensor:
-        """The prediction without a learned variance."""
-        return answer[:, : self.shape[0]].float()
-
-
-def dtype_of(net: nn.Module) -> torch.dtype:
-    """Precision of a network."""
-    return next(net.parameters()).dtype
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        """Ask the network with images and conditions in its precision."""
 
 
 def family_of(pipeline: PipelineFolder, resolution: int | None = None) -> Family:
@@ -218,8 +216,10 @@ def family_of(pipeline: PipelineFolder, resolution: int | None = None) -> Family
     kinds = [pipeline.parts[part] for part in NETWORK_PARTS if part in pipeline.parts]
     allowed = ", ".join(FAMILIES)
     if len(kinds) != 1:
-        found = " and ".join(kinds) or "no denoising network"
-        raise UserError(f"{pipeline.name}: a {pipeline.index['_class_name']} with {found}; allowed: one of {allowed}")
+        networks = " and ".join(kinds) or "no denoising network"
+        raise UserError(
+            f"{pipeline.name}: a {pipeline.index['_class_name']} with {networks}; allowed: one of {allowed}"
+        )
     if kinds[0] not in FAMILIES:
         raise UserError(f"{pipeline.name}: its network is a {kinds[0]}; allowed: {allowed}")
     module, name = FAMILIES[kinds[0]]

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
 from unequal.errors import UserError
-from unequal.profiler.families.family import Family, ModelInput, TextEncoder, dtype_of
+from unequal.profiler.family import Family, Rows, TextEncoder
 from unequal.profiler.pipeline_folder import errors_in_one_line
-from unequal.profiler.shard_cache import Rows
 
 #: Names of encoded captions.
 TEXTS, POOLED = "prompt_embeds", "pooled_prompt_embeds"
@@ -70,13 +69,13 @@ class TextToImage(Family):
 
     def text_parts(self, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
         """Text encoders on a device, and tokenizers. Raises UserError where one is not whole."""
-        found: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         for part in self.pipeline.parts:
             if part.startswith(TEXT_ENCODER):
-                found[part] = self.pipeline.network(part, self.pipeline.part_class(part), dtype).to(device)
+                parts[part] = self.pipeline.network(part, self.pipeline.part_class(part), dtype).to(device)
             elif part.startswith(TOKENIZER):
-                found[part] = self.pipeline.other_part(part)
-        return found
+                parts[part] = self.pipeline.other_part(part)
+        return parts
 
     def pipe(self, net: nn.Module, texts: Mapping[str, Any]) -> Any:
         """The pipeline around a network and what captions go through, without other large parts.
@@ -88,12 +87,12 @@ class TextToImage(Family):
         flags = {name: value for name, value in self.pipeline.index.items() if isinstance(value, bool)}
         with errors_in_one_line(self.pipeline.name):
             known = signature(self.pipeline_kind.__init__).parameters
-            return self.pipeline_kind(**{name: one for name, one in (parts | flags).items() if name in known})
+            return self.pipeline_kind(**{name: part for name, part in (parts | flags).items() if name in known})
 
     def check_adapter(self, lora: Path) -> None:
         with errors_in_one_line(f"--lora {lora}"):
-            found = self.pipeline_kind.lora_state_dict(str(lora), use_safetensors=True, local_files_only=True)
-        names = found[0] if isinstance(found, tuple) else found
+            state = self.pipeline_kind.lora_state_dict(str(lora), use_safetensors=True, local_files_only=True)
+        names = state[0] if isinstance(state, tuple) else state
         if others := [name for name in names if name.startswith(TEXT_ENCODER)]:
             raise UserError(f"--lora {lora}: also changes a text encoder ('{others[0]}'); allowed: the network alone")
         if not any(name.startswith(f"{self.part}.") for name in names):
@@ -139,19 +138,17 @@ class UNet2DCondition(TextToImage):
         return self.config.get("addition_embed_type") == "text_time"
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
-        found = pipe.encode_prompt(texts, device=device, num_images_per_prompt=1, do_classifier_free_guidance=False)
-        return {TEXTS: found[0], POOLED: found[2]} if self.extra_large else {TEXTS: found[0]}
+        prompt = pipe.encode_prompt(texts, device=device, num_images_per_prompt=1, do_classifier_free_guidance=False)
+        return {TEXTS: prompt[0], POOLED: prompt[2]} if self.extra_large else {TEXTS: prompt[0]}
 
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        dtype, added = dtype_of(net), None
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        added = None
         if self.extra_large:
             side = self.resolution
             # The original size, the corner of the crop, and the requested size.
-            sizes = torch.tensor([side, side, 0, 0, side, side], dtype=dtype, device=given.x_t.device)
-            added = {"text_embeds": given.conditions[POOLED].to(dtype), "time_ids": sizes.expand(len(given.x_t), -1)}
-        return self.without_variance(
-            net(given.x_t.to(dtype), given.timestep, given.conditions[TEXTS].to(dtype), added_cond_kwargs=added).sample
-        )
+            sizes = torch.tensor([side, side, 0, 0, side, side], dtype=x_t.dtype, device=x_t.device)
+            added = {"text_embeds": conditions[POOLED], "time_ids": sizes.expand(len(x_t), -1)}
+        return net(x_t, timestep, conditions[TEXTS], added_cond_kwargs=added).sample
 
 
 class SD3(TextToImage):
@@ -167,18 +164,16 @@ class SD3(TextToImage):
             raise UserError(f"--resolution {self.resolution}: the {self.title} knows places of up to {largest} pixels")
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
-        found = pipe.encode_prompt(texts, None, None, device=device, do_classifier_free_guidance=False)
-        return {TEXTS: found[0], POOLED: found[2]}
+        prompt, _, pooled, _ = pipe.encode_prompt(texts, None, None, device=device, do_classifier_free_guidance=False)
+        return {TEXTS: prompt, POOLED: pooled}
 
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        dtype = dtype_of(net)
-        answer = net(
-            hidden_states=given.x_t.to(dtype),
-            encoder_hidden_states=given.conditions[TEXTS].to(dtype),
-            pooled_projections=given.conditions[POOLED].to(dtype),
-            timestep=given.timestep,
-        )
-        return self.without_variance(answer.sample)
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        return net(
+            hidden_states=x_t,
+            encoder_hidden_states=conditions[TEXTS],
+            pooled_projections=conditions[POOLED],
+            timestep=timestep,
+        ).sample
 
 
 PATCH = 2
@@ -208,21 +203,20 @@ class Flux(TextToImage):
         prompt, pooled, _ = pipe.encode_prompt(texts, None, device=device)
         return {TEXTS: prompt, POOLED: pooled}
 
-    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
-        dtype, texts = dtype_of(net), given.conditions[TEXTS]
-        count, _, height, width = given.x_t.shape
-        device = given.x_t.device
-        guidance = torch.full((count,), self.guidance, device=device) if self.config.get("guidance_embeds") else None
+    def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
+        (count, _, height, width), texts = x_t.shape, conditions[TEXTS]
+        like: dict[str, Any] = {"device": x_t.device, "dtype": x_t.dtype}
+        guidance = torch.full((count,), self.guidance, device=x_t.device)
         answer = net(
-            hidden_states=packed(given.x_t).to(dtype),
-            timestep=(given.timestep / REFERENCE_TIMESTEPS).to(dtype),
-            guidance=guidance,
-            pooled_projections=given.conditions[POOLED].to(dtype),
-            encoder_hidden_states=texts.to(dtype),
-            txt_ids=torch.zeros(texts.shape[1], 3, device=device, dtype=dtype),
-            img_ids=places(height // PATCH, width // PATCH).to(device, dtype),
+            hidden_states=packed(x_t),
+            timestep=(timestep / REFERENCE_TIMESTEPS).to(x_t.dtype),
+            guidance=guidance if self.config.get("guidance_embeds") else None,
+            pooled_projections=conditions[POOLED],
+            encoder_hidden_states=texts,
+            txt_ids=torch.zeros(texts.shape[1], 3, **like),
+            img_ids=places(height // PATCH, width // PATCH).to(**like),
         )
-        return unpacked(answer.sample, height, width).float()
+        return unpacked(answer.sample, height, width)
 
 
 def packed(latents: Tensor) -> Tensor:

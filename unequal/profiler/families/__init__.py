@@ -1,1 +1,0 @@
-"""Kinds of networks: how each is loaded, and its input. A kind is a `Family`."""
