@@ -8,6 +8,7 @@ import pytest
 import yaml
 from commands import done, refused
 from graph import ROOT
+from harness.projects import run
 
 from unequal.cli import estimate, trial
 from unequal.settings.params import Params
@@ -49,6 +50,7 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     monkeypatch.setattr(estimate, "TIMED_MACS", 1e7)
     ran: list[Any] = []
     monkeypatch.setattr(trial, "run_engine", lambda *arguments, log: ran.append(arguments))
+    run(project, "git", "init", "--quiet")
     np.savez(project / "mine.npz", images=np.zeros((900, 8, 8), np.uint8), labels=np.arange(900) % 3)
     settings = read_yaml(DEFAULT)
     settings["data"] |= {"source": "array", "path": "mine.npz"}
@@ -62,6 +64,7 @@ def test_a_trial_has_a_folder_of_its_own_and_leaves_the_file(project: Path, monk
     params = Params.read(Path("params.yaml"))
     assert Path(params.data.path or "").resolve() == project / "mine.npz"
     assert params.recipes["base"].images == params.training.batch_size
+    assert "no_scm = true" in Path(".dvc/config").read_text(), "git ignores the folder, and with it its graph"
     assert params.scored_models == ("base", "mixed", "experts_unpruned", "experts_pruned")
     assert {"train_mixed", "prune"} <= (stages := read_yaml(Path("dvc.yaml"))["stages"]).keys()
     assert "finetune_slots" not in stages

@@ -17,7 +17,7 @@ from unequal.cli.estimate import JOB, busy, measured_here, start_seconds, worklo
 from unequal.errors import UserError, say
 from unequal.pipeline.folders import GRAPH, MADE, make_folder
 from unequal.pipeline.params_files import check_params
-from unequal.pipeline.running import run_engine
+from unequal.pipeline.running import make_project, run_engine
 from unequal.pipeline.sources import sources
 from unequal.pipeline.trials import TRIALS
 from unequal.report.formatting import duration
@@ -59,6 +59,7 @@ def try_out(file: Path, minutes: float, cores: int) -> None:
             place = os.path.relpath(file.parent / source.value, folder)
             document = with_values(document, {source.key: place})
     make_folder(folder, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    make_project(folder)  # git ignores `tries`, and DVC refuses a graph that git ignores
     own = file.with_name(GRAPH.name)
     if own.exists() and not own.read_text(encoding="utf-8").startswith(MADE):
         shutil.copyfile(own, folder / GRAPH)
