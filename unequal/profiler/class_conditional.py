@@ -17,20 +17,13 @@ class UNet2D(Family):
 
     part, kind = "unet", UNet2DModel
 
-    def check(self) -> None:
-        super().check()
+    def read(self) -> None:
+        self.multiple = int(2 ** (len(self.config["block_out_channels"]) - 1))
+        self.classes = self.config.get("num_class_embeds")
         if self.config.get("time_embedding_type") == "fourier":
             raise self.refusal("takes noise levels; allowed: networks that take timesteps")
         if self.config.get("class_embed_type") is not None:
             raise self.refusal(f"takes classes as '{self.config['class_embed_type']}'; allowed: as labels, or none")
-
-    @property
-    def multiple(self) -> int:
-        return int(2 ** (len(self.config["block_out_channels"]) - 1))
-
-    @property
-    def classes(self) -> int | None:
-        return self.config.get("num_class_embeds")
 
     def network(self, device: torch.device, dtype: torch.dtype) -> nn.Module:
         """The network with its number of heads, which diffusers does not read from its configuration."""
@@ -45,13 +38,8 @@ class DiT(Family):
 
     part, kind = "transformer", DiTTransformer2DModel
 
-    @property
-    def classes(self) -> int:
-        return int(self.config["num_embeds_ada_norm"])
-
-    @property
-    def null_class(self) -> int:
-        return self.classes
+    def read(self) -> None:
+        self.classes = self.null_class = int(self.config["num_embeds_ada_norm"])
 
     def predict(self, net: nn.Module, x_t: Tensor, timestep: Tensor, conditions: Mapping[str, Tensor]) -> Tensor:
         return net(x_t, timestep=timestep, class_labels=conditions[LABEL]).sample

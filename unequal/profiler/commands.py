@@ -62,10 +62,10 @@ def profile(device: str, out: Path, **options: Any) -> None:
     if options["flags"] is not None and not any(str(options[name]).endswith(".pt") for name in ("model", "against")):
         raise UserError("--flags: of a .pt file alone; a pipeline's folder has its own configuration")
     config = ProfileConfig(device=chosen_device(device), out=placed(out), **options)
-    found = measure(config)
-    page_written = page(found, config)
-    found.document.write(out / DOCUMENT)
-    write_bytes(out / PAGE, page_written.encode())
+    result = measure(config)
+    content = page(result, config)
+    result.document.write(out / DOCUMENT)
+    write_bytes(out / PAGE, content.encode())
     say(f"{out / PAGE}, {out / DOCUMENT}")
 
 

@@ -56,7 +56,7 @@ def density(measured: MeasuredProfile, asked: Options) -> Suggestion[Density]:
     p = probabilities(measured, asked)
     near, levels = nearest(p, measured.schedule), TwoLevels.of(p)
     moment = relative_moment(p, measured.trained_moments)
-    found = Density(asked.density, p, moment, total_variation(p, uniform(len(p))), near, levels)
+    summary = Density(asked.density, p, moment, total_variation(p, uniform(len(p))), near, levels)
 
     refits = {member.family: member.refitted(p, measured.schedule) for member in near} if measured.redrawn else {}
     distances = list[float]()
@@ -81,19 +81,19 @@ def density(measured: MeasuredProfile, asked: Options) -> Suggestion[Density]:
             f"{ratio} times as often below t = {levels.border}{intervals.around('border')}",
             f"{levels.distance:.1%} elsewhere",
         ),
-        ("uniform t", "", f"{found.from_uniform:.1%} elsewhere"),
+        ("uniform t", "", f"{summary.from_uniform:.1%} elsewhere"),
     ]
     figures = {
-        "kind": found.kind,
+        "kind": summary.kind,
         "probabilities": p.tolist(),
         "second_moment_over_uniform": moment,
-        "distance_of_uniform": found.from_uniform,
+        "distance_of_uniform": summary.from_uniform,
         "nearest": [{name: getattr(m, name) for name in ("family", "arguments", "distance")} for m in near],
         "two_levels": asdict(levels),
     }
     return Suggestion(
-        found,
-        f"Density of timesteps: {found.kind}",
+        summary,
+        f"Density of timesteps: {summary.kind}",
         figures,
         rows,
         intervals,
@@ -110,8 +110,8 @@ def argument(family: str, name: str) -> str:
 
 def numbers(arguments: Mapping[str, Mapping[str, float]], levels: TwoLevels, moment: float) -> dict[str, float]:
     """Numbers of a density by their names."""
-    found = {argument(family, name): value for family, each in arguments.items() for name, value in each.items()}
-    return {**found, "border": levels.border, "ratio": levels.multiplier, "second moment": moment}
+    named = {argument(family, name): value for family, each in arguments.items() for name, value in each.items()}
+    return {**named, "border": levels.border, "ratio": levels.multiplier, "second moment": moment}
 
 
 def rendered(near: Nearest, shift: float, intervals: Intervals) -> str:

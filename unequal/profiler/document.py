@@ -64,8 +64,8 @@ class Losses(Strict):
     @classmethod
     def of(cls, losses: np.ndarray) -> Self:
         """From the losses of all draws, [K, n], n ≥ 2."""
-        found = LossProfile.of(losses)
-        rows = (found.mean, found.stderr, np.square(losses.astype(np.float64)).mean(1))
+        profile = LossProfile.of(losses)
+        rows = (profile.mean, profile.stderr, np.square(losses.astype(np.float64)).mean(1))
         return cls(**{name: tuple(row.tolist()) for name, row in zip(cls.model_fields, rows, strict=True)})
 
 

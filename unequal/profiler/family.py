@@ -53,12 +53,23 @@ class Family(ABC):
     takes_texts: ClassVar[bool] = False
     #: Input of networks distilled for guidance.
     guidance: float = 1.0
+    #: Number of classes that the network takes, and the label for no class; None: there is none.
+    classes: int | None = None
+    null_class: int | None = None
 
     def __init__(self, pipeline: PipelineFolder, resolution: int | None = None) -> None:
         self.pipeline = pipeline
         self.config = self.loaded(self.part, self.kind)
         self.latents_of = next((part for part in SUBFOLDERS if part in pipeline.parts), None)
-        self.resolution = resolution or self.default_resolution
+        self.input_channels = int(self.config["in_channels"])
+        #: Divisor of the side of the network's input: of its patches, or of its halvings.
+        self.multiple = int(self.config.get("patch_size", 1))
+        size = self.config.get("sample_size")
+        self.side: int | None = size[0] if isinstance(size, (list, tuple)) else size
+        self.read()
+        if not (resolution or self.side):
+            raise self.refusal("names no size of its images; give it by --resolution")
+        self.resolution = resolution or int(self.side or 0) * self.factor
         self.check()
         self.schedule, self.prediction = self.process()
 
@@ -68,8 +79,12 @@ class Family(ABC):
         self.pipeline.check_weights(part)
         return dict(kind.load_config(str(self.pipeline.path), subfolder=part, local_files_only=True))
 
+    @abstractmethod
+    def read(self) -> None:
+        """Read what this kind has besides from its configuration. Raises UserError where that is not supported."""
+
     def check(self) -> None:
-        """Raise UserError where the configuration is of an unsupported kind, or does not fit the images."""
+        """Raise UserError where the network does not fit the images."""
         if self.image_channels not in KINDS_OF_IMAGES:
             raise self.refusal(f"is for images of {self.image_channels} channels; allowed: 1 (grey) or 3 (RGB)")
         if self.input_channels != self.shape[0]:
@@ -84,25 +99,6 @@ class Family(ABC):
     @property
     def title(self) -> str:
         return self.kind.__name__
-
-    @property
-    def input_channels(self) -> int:
-        return int(self.config["in_channels"])
-
-    @property
-    def multiple(self) -> int:
-        """Divisor of the side of the network's input: of its patches, or of its halvings."""
-        return int(self.config.get("patch_size", 1))
-
-    @property
-    def classes(self) -> int | None:
-        """Number of classes that the network takes; None: it takes none."""
-        return None
-
-    @property
-    def null_class(self) -> int | None:
-        """Label for no class; None: there is none."""
-        return None
 
     @cached_property
     def autoencoder_config(self) -> dict[str, Any] | None:
@@ -131,17 +127,7 @@ class Family(ABC):
         return 1 if config is None else int(2 ** (len(config["block_out_channels"]) - 1))
 
     @property
-    def default_resolution(self) -> int:
-        """The size of images by the network's configuration. Raises UserError where it names none."""
-        size = self.config.get("sample_size")
-        side = size[0] if isinstance(size, (list, tuple)) else size
-        if not side:
-            raise self.refusal("names no size of its images; give it by --resolution")
-        return int(side) * self.factor
-
-    @property
     def image_channels(self) -> int:
-        """1 or 3."""
         return int((self.autoencoder_config or self.config)["in_channels"])
 
     @cached_property
@@ -155,11 +141,6 @@ class Family(ABC):
         side = self.resolution // self.factor
         return int(config.get("vq_embed_dim") or config["latent_channels"]), side, side
 
-    @property
-    def tokens(self) -> int:
-        """Patches of 2 × 2 of an image; shifts of flows may depend on them."""
-        return (self.shape[1] // 2) * (self.shape[2] // 2)
-
     def process(self) -> tuple[Betas | Shifted, Prediction]:
         """The schedule, and what the network predicts, by the scheduler. Raises UserError."""
         import diffusers
@@ -169,7 +150,8 @@ class Family(ABC):
         try:
             known = hasattr(kind, "from_config")
             whole = {**kind.from_config(config).config, "_class_name": kind.__name__} if known else config
-            return schedule_of(whole, self.pipeline.name, self.tokens)
+            patches = (self.shape[1] // 2) * (self.shape[2] // 2)  # of 2 × 2; shifts of flows may depend on them
+            return schedule_of(whole, self.pipeline.name, patches)
         except (TypeError, ValueError, KeyError, NotImplementedError, RuntimeError) as error:
             raise UserError(f"{self.pipeline.name}: its scheduler cannot be read ({type(error).__name__})") from None
 

@@ -44,13 +44,13 @@ class ImageFolder(PictureFolder):
     def captions(self) -> list[str]:
         """A caption of each image. Raises UserError where some are missing."""
         listed = metadata(self.folder)
-        found = [caption(file, listed) for file in self.files]
-        if missing := [file for file, text in zip(self.files, found, strict=True) if text is None]:
+        texts = {file: caption(file, listed) for file in self.files}
+        if missing := [file for file, text in texts.items() if text is None]:
             raise UserError(
                 f"{self.folder}: captions missing of {len(missing)} of {len(self)} images ({first_names(missing)}); "
                 f"needed: name.txt next to name.png, or {METADATA} with {FILE} and {TEXT}"
             )
-        return [text for text in found if text is not None]
+        return [text for text in texts.values() if text is not None]
 
     @property
     def subfolders(self) -> list[str] | None:
@@ -75,7 +75,7 @@ def metadata(folder: Path) -> dict[Path, str]:
     path = folder / METADATA
     if not path.is_file():
         return {}
-    found = {}
+    texts = {}
     # Texts of JSON may hold U+2028 and others that end lines elsewhere.
     for number, line in enumerate(text_of(path).split("\n"), 1):
         if not line.strip():
@@ -84,10 +84,10 @@ def metadata(folder: Path) -> dict[Path, str]:
             entry = json.loads(line)
             if not isinstance(text := entry[TEXT], str):
                 raise TypeError(text)  # null is no caption
-            found[folder / entry[FILE]] = text
+            texts[folder / entry[FILE]] = text
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}: line {number} is no JSON object with {FILE} and {TEXT}, both texts") from None
-    return found
+    return texts
 
 
 def text_of(path: Path) -> str:

@@ -55,7 +55,7 @@ def read_flags(text: str) -> Flags:
         raise UserError(f"--flags: '{upsampling[0]}': of an upsampler, which studies/contribution measures")
     for flag in names:
         if not flag.startswith("--") or flag.removeprefix("--") not in (*known, *SHOWN):
-            raise UserError(f"--flags: '{flag}' is unknown; allowed: {', '.join(f'--{one}' for one in known)}")
+            raise UserError(f"--flags: '{flag}' is unknown; allowed: {', '.join(f'--{name}' for name in known)}")
     given = {flag.removeprefix("--"): value for flag, value in zip(names, values, strict=True)}
     if given.get("diffusion_steps", "1000") != "1000" and "rescale_timesteps" not in given:
         raise UserError(
@@ -73,18 +73,16 @@ def pipeline_of_file(source: str, flags: str, cache: Path) -> PipelineFolder:
 
     Raises UserError where flags or file are unfit, or the network takes timesteps that diffusers' does not.
     """
-    path, found = Path(source), read_flags(flags)
-    if found.rescale_timesteps and (steps := found.diffusion_steps) != 1000:
+    path, given = Path(source), read_flags(flags)
+    if given.rescale_timesteps and (steps := given.diffusion_steps) != 1000:
         raise UserError(f"--flags: --diffusion_steps {steps} with --rescale_timesteps True; allowed: 1000, or False")
     if not path.is_file():
         raise UserError(f"{source}: no such file")
-    facts = path.stat()
-    folder = (
-        cache
-        / f"openai-{settings_hash([str(path.absolute()), facts.st_size, facts.st_mtime_ns, found.model_dump()])[:16]}"
-    )
+    stat = path.stat()
+    facts = [str(path.absolute()), stat.st_size, stat.st_mtime_ns, given.model_dump()]
+    folder = cache / f"openai-{settings_hash(facts)[:16]}"
     if not folder.exists():
-        convert(path, found, folder)
+        convert(path, given, folder)
     return PipelineFolder.at(folder, source)
 
 

@@ -49,13 +49,13 @@ class PipelineFolder:
         path = Path(source)
         if path.exists():
             return cls.at(path, source)
-        found = HUB_ID.fullmatch(source)
-        if found is None:
+        hub = HUB_ID.fullmatch(source)
+        if hub is None:
             raise UserError(
                 f"{source}: no such folder; allowed: a folder of a diffusers pipeline, or a Hub id owner/name"
             )
-        folder = downloaded(found["id"], found["revision"], source)
-        return cls.at(folder, f"{found['id']}@{folder.name}")
+        folder = downloaded(hub["id"], hub["revision"], source)
+        return cls.at(folder, f"{hub['id']}@{folder.name}")
 
     @classmethod
     def at(cls, path: Path, name: str) -> "PipelineFolder":

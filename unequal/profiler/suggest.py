@@ -141,7 +141,7 @@ def python(suggestions: Suggestions, file: Path) -> str:
     density = suggestions.density.value
     values = {
         "kind": density.kind,
-        "slots": indented([tuple(found) for found in suggestions.slots.value]),
+        "slots": indented([tuple(slot) for slot in suggestions.slots.value]),
         "named": "\n".join(map(assignment, density.nearest)),
         "nearest": f"nearest_{density.best.family}",
         "prediction": json.dumps(suggestions.measured.prediction),

@@ -119,10 +119,10 @@ class MeasuredProfile:
             numbers: of a redrawn profile.
             carried: whether an interval is narrow enough, by its ends.
         """
-        made = [found for found in map(numbers, self.redrawn) if found.keys() == values.keys()]
+        others = [other for other in map(numbers, self.redrawn) if other.keys() == values.keys()]
         intervals = Intervals()
-        for name, value in values.items() if made else ():
-            low, high = np.quantile([found[name] for found in made], [0.025, 0.975]).tolist()
+        for name, value in values.items() if others else ():
+            low, high = np.quantile([other[name] for other in others], [0.025, 0.975]).tolist()
             intervals[name] = Interval(name, value, low, high, carried(low, high))
         return intervals
 

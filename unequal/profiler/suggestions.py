@@ -25,7 +25,7 @@ def slots(measured: MeasuredProfile, asked: Options) -> Suggestion[Partition]:
 
     def starts(of: MeasuredProfile) -> dict[str, float]:
         ranges = equal_sums(of.losses_in(asked.space), asked.slots)
-        return {f"start of slot {number}": found.first for number, found in enumerate(ranges, 1) if number > 1}
+        return {f"start of slot {number}": slot.first for number, slot in enumerate(ranges, 1) if number > 1}
 
     losses, snr = measured.losses_in(asked.space), measured.schedule.snr_db.numpy()
     ranges = equal_sums(losses, asked.slots)
@@ -33,18 +33,18 @@ def slots(measured: MeasuredProfile, asked: Options) -> Suggestion[Partition]:
     rows = [
         (
             str(number),
-            f"{found.first}{intervals.around(f'start of slot {number}')}",
-            str(found.last),
-            f"{snr[found.first]:.1f} … {snr[found.last]:.1f}",
+            f"{slot.first}{intervals.around(f'start of slot {number}')}",
+            str(slot.last),
+            f"{snr[slot.first]:.1f} … {snr[slot.last]:.1f}",
             f"{share:.1%}",
         )
-        for number, (found, share) in enumerate(zip(ranges, ranges.shares_of(losses), strict=True), 1)
+        for number, (slot, share) in enumerate(zip(ranges, ranges.shares_of(losses), strict=True), 1)
     ]
     equal = Partition([(0, len(losses) - 1)]).split(len(ranges)).shares_of(losses)
     return Suggestion(
         ranges,
         f"{len(ranges)} slots of equal loss in {asked.space}",
-        {"ranges": [list(found) for found in ranges]},
+        {"ranges": [list(slot) for slot in ranges]},
         [("slot", "first timestep", "last", "SNR in dB", "share of loss"), *rows],
         intervals,
         f"{len(ranges)} ranges of equally many timesteps have from {equal.min():.1%} to {equal.max():.1%} of the loss.",
@@ -93,28 +93,28 @@ def spread(losses: np.ndarray, schedule: NoiseSchedule, gammas: np.ndarray) -> n
 
 def gamma(measured: MeasuredProfile, asked: Options) -> Suggestion[EvenGamma]:
     """Min-SNR's γ."""
-    found = even_gamma(measured.losses, measured.schedule)
+    even = even_gamma(measured.losses, measured.schedule)
     intervals = measured.intervals(
-        {"γ": found.gamma},
+        {"γ": even.gamma},
         lambda of: {"γ": even_gamma(of.losses, of.schedule).gamma},
         lambda low, high: high <= WIDEST_RATIO * low,
     )
-    at = f"{found.gamma:.3g}{intervals.around('γ')}"
+    at = f"{even.gamma:.3g}{intervals.around('γ')}"
     rows = [
         ("γ", "typical factor off the mean"),
-        (at, f"{found.spread:.3g}"),
-        ("5", f"{found.of_paper:.3g}"),
-        ("none, errors of epsilon", f"{found.unweighted:.3g}"),
+        (at, f"{even.spread:.3g}"),
+        ("5", f"{even.of_paper:.3g}"),
+        ("none, errors of epsilon", f"{even.unweighted:.3g}"),
     ]
     reason = "With it the variance of ln(w·L) over λ is least."
     at_end = "It lies at an end of the schedule's SNRs: a constant weight would be as even."
     return Suggestion(
-        found,
+        even,
         f"Min-SNR's γ: {at}",
-        asdict(found),
+        asdict(even),
         rows,
         intervals,
-        at_end if found.at_end else reason,
+        at_end if even.at_end else reason,
         "Evenness is no quality of samples: FID was not measured at this γ.",
     )
 
@@ -123,25 +123,25 @@ def steps(measured: MeasuredProfile, asked: Options) -> Suggestion[list[int]]:
     """Timesteps of sampling by the profile, falling; fewer than asked for where some snap together."""
 
     def numbered(of: MeasuredProfile) -> dict[str, float]:
-        found = spaced_timesteps(asked.steps, of.schedule, "rescaled_profile", of.losses)
-        return {f"step {number}": step for number, step in enumerate(found, 1)}
+        timesteps = spaced_timesteps(asked.steps, of.schedule, "rescaled_profile", of.losses)
+        return {f"step {number}": step for number, step in enumerate(timesteps, 1)}
 
     values, even = numbered(measured), sampling_timesteps(asked.steps, measured.schedule.timesteps)
-    intervals, found = measured.intervals(values, numbered, measured.narrow), list(map(int, values.values()))
+    intervals, timesteps = measured.intervals(values, numbered, measured.narrow), list(map(int, values.values()))
     if measured.redrawn and not intervals:
         counts = [len(numbered(of)) for of in measured.redrawn]
-        intervals["steps"] = Interval("steps", len(found), min(counts), max(counts), carried=False)
+        intervals["steps"] = Interval("steps", len(timesteps), min(counts), max(counts), carried=False)
     integral = rescaled_profile(measured.schedule, measured.losses)
     pieces = -np.diff(integral[even]) / integral[-1]
-    fewer = f": {asked.steps - len(found)} more would be the same timesteps" if len(found) < asked.steps else ""
+    fewer = f": {asked.steps - len(timesteps)} more would be the same timesteps" if len(timesteps) < asked.steps else ""
     rows = [
         (str(number), f"{step}{intervals.around(f'step {number}')}", str(other))
-        for number, (step, other) in enumerate(zip(found, even, strict=False), 1)
+        for number, (step, other) in enumerate(zip(timesteps, even, strict=False), 1)
     ]
     return Suggestion(
-        found,
-        f"{len(found)} sampling steps{fewer}",
-        {"profile": found, "uniform": even},
+        timesteps,
+        f"{len(timesteps)} sampling steps{fewer}",
+        {"profile": timesteps, "uniform": even},
         [("step", "rescaled_profile", "uniform"), *rows],
         intervals,
         f"They are equally far apart in ∫ L d(σ/α); uniform ones cross from {shown(100 * pieces.min())}% to "

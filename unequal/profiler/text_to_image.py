@@ -32,8 +32,7 @@ class TextToImage(Family):
     #: Supported classes of pipelines.
     pipelines: ClassVar[tuple[str, ...]]
 
-    def check(self) -> None:
-        super().check()
+    def read(self) -> None:
         if (name := self.pipeline.index["_class_name"]) not in self.pipelines:
             raise self.refusal(f"stands in a {name}; allowed: {', '.join(self.pipelines)}")
         for part in self.pipeline.parts:
@@ -68,7 +67,7 @@ class TextToImage(Family):
             return getattr(diffusers, self.pipeline.index["_class_name"])
 
     def text_parts(self, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
-        """Text encoders on a device, and tokenizers. Raises UserError where one is not whole."""
+        """Text encoders on a device, and tokenizers."""
         parts: dict[str, Any] = {}
         for part in self.pipeline.parts:
             if part.startswith(TEXT_ENCODER):
@@ -123,8 +122,8 @@ class UNet2DCondition(TextToImage):
     part, kind = "unet", UNet2DConditionModel
     pipelines = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
-    def check(self) -> None:
-        super().check()
+    def read(self) -> None:
+        super().read()
         if further := [name for name in MORE if self.config.get(name) is not None]:
             raise self.refusal(f"takes more than time and captions ({further[0]}); allowed: these alone")
         if (addition := self.config.get("addition_embed_type")) not in ADDITIONS:
@@ -187,17 +186,9 @@ class Flux(TextToImage):
     part, kind = "transformer", FluxTransformer2DModel
     pipelines = ("FluxPipeline",)
 
-    @property
-    def default_resolution(self) -> int:
-        return LATENT_SIDE * self.factor
-
-    @property
-    def input_channels(self) -> int:
-        return int(self.config["in_channels"]) // PATCH**2
-
-    @property
-    def multiple(self) -> int:
-        return PATCH
+    def read(self) -> None:
+        super().read()
+        self.input_channels, self.multiple, self.side = self.input_channels // PATCH**2, PATCH, LATENT_SIDE
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
         prompt, pooled, _ = pipe.encode_prompt(texts, None, device=device)
