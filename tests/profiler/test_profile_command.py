@@ -17,6 +17,7 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("command")
     tiny.ddpm(root / "model")
     tiny.write_images(root / "train", 6)
+    tiny.write_images(root / "held_out", 4, seed=1)
     return root
 
 
@@ -30,10 +31,14 @@ def run(folder: Path, *arguments: str) -> int:
 
 
 def test_a_profile_leaves_a_page_and_a_file(folder, tmp_path, capsys):
-    assert run(folder, "--draws", "2", "--out", str(tmp_path / "out")) == 0
+    others = ["--held-out", str(folder / "held_out"), "--against", str(folder / "model")]
+    assert run(folder, "--draws", "2", "--out", str(tmp_path / "out"), *others) == 0
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "cache"}
     said = capsys.readouterr()
     assert "index.html" in said.out and said.err == ""
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    for part in ("Held-out images over training images", "Change by the other model", "Changes by parts"):
+        assert part in page
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,14 @@ def density(measured: MeasuredProfile, asked: Options) -> Suggestion[Density]:
     intervals = measured.intervals(values, redrawn, lambda *_: float(np.quantile(distances, 0.95)) < WIDEST_SHARE)
     ranges = equal_sums(measured.losses_in(asked.space), asked.slots)
     shares = zip(ranges, ranges.sums(p), ranges.shares, strict=True)
-    ratio = f"{levels.multiplier:.3g}{intervals.around('ratio')}"
+    ratio = f"{levels.multiplier:.3g}{intervals.around('ratio of two levels')}"
     rows = [
         ("density", "where, or by what", "draws"),
         *((f"t = {r.first} … {r.last}", f"{drawn:.1%} of draws", f"{u:.1%} if uniform") for r, drawn, u in shares),
         *((m.family, rendered(m, measured.shift, intervals), f"{m.distance:.1%} elsewhere") for m in near),
         (
             "two levels",
-            f"{ratio} times as often below t = {levels.border}{intervals.around('border')}",
+            f"{ratio} times as often below t = {levels.border}{intervals.around('border of two levels')}",
             f"{levels.distance:.1%} elsewhere",
         ),
         ("uniform t", "", f"{summary.from_uniform:.1%} elsewhere"),
@@ -111,7 +111,12 @@ def argument(family: str, name: str) -> str:
 def numbers(arguments: Mapping[str, Mapping[str, float]], levels: TwoLevels, moment: float) -> dict[str, float]:
     """Numbers of a density by their names."""
     named = {argument(family, name): value for family, each in arguments.items() for name, value in each.items()}
-    return {**named, "border": levels.border, "ratio": levels.multiplier, "second moment": moment}
+    return {
+        **named,
+        "border of two levels": levels.border,
+        "ratio of two levels": levels.multiplier,
+        "second moment": moment,
+    }
 
 
 def rendered(near: Nearest, shift: float, intervals: Intervals) -> str:

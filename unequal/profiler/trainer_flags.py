@@ -83,14 +83,9 @@ def phrases(suggestions: Suggestions, trainer: Trainer) -> list[Phrase]:
     if prediction not in (known := PREDICTED[preserving]):
         why = f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}"
         return [Phrase("", why)]
-    by_kind = {
-        ("diffusers", True): diffusers_sd,
-        ("diffusers", False): diffusers_flow,
-        ("kohya", True): kohya_sd,
-        ("kohya", False): kohya_flow,
-    }
+    by_kind = {"diffusers": (diffusers_flow, diffusers_sd), "kohya": (kohya_flow, kohya_sd)}
     slots = Phrase("slots", "slots: no script draws by slots; use `--as python`")
-    return [slots, *by_kind[trainer, preserving](suggestions), steps(suggestions)]
+    return [slots, *by_kind[trainer][preserving](suggestions), steps(suggestions)]
 
 
 def diffusers_sd(suggestions: Suggestions) -> list[Phrase]:
