@@ -75,8 +75,12 @@ def check_refused(
     outputs: Sequence[str] = (),
     run: Callable[..., Ended] = in_process,
     several: bool = False,
+    notes: str | None = None,
 ) -> None:
-    """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind."""
+    """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind.
+
+    With `notes`, lines that begin so may come before.
+    """
     for output in map(Path, outputs):
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(EARLIER)
@@ -85,6 +89,8 @@ def check_refused(
     assert ended.status == 1, ended.said
     *lines, end = ended.said.split("\n")
     assert end == "" and all(line.isprintable() for line in lines), ended.said
+    while notes is not None and lines and lines[0].startswith(notes):
+        del lines[0]
     assert all(line.startswith(f"{stage.__name__.rpartition('.')[2]}: ") for line in lines), lines
     assert said in ended.said if several else len(lines) == 1 and said in lines[0], lines
     assert standing() == before, "files have changed"

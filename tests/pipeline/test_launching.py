@@ -18,6 +18,13 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = "import sys; from unequal.pipeline.launcher import launch; sys.exit(launch(2, sys.argv[1:]))"
+#: First lines of every program.
+IMPORTS = """
+import os, signal, sys, time
+from pathlib import Path
+from unequal.pipeline.program import follow_launcher, leave_reason
+from unequal.runtime.processes import rank
+"""
 
 
 @pytest.fixture
@@ -27,7 +34,7 @@ def written(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def write(text: str) -> list[str]:
-        Path("program.py").write_text("from unequal.pipeline.program import *\n" + textwrap.dedent(text))
+        Path("program.py").write_text(IMPORTS + textwrap.dedent(text))
         return [sys.executable, "program.py"]
 
     return write

@@ -14,6 +14,9 @@ from small_inputs import write_settings
 
 from stages import prepare_data
 
+#: How lines on the images begin, which come before a refusal.
+NOTES = "data: "
+
 
 @pytest.fixture(autouse=True)
 def _settings(project):
@@ -49,7 +52,7 @@ PLACES: dict[str, Bad] = {
 @table(PLACES)
 def test_what_stands_in_the_way_is_named_and_left(bad):
     bad.spoil()
-    check_refused(prepare_data, said=bad.said)
+    check_refused(prepare_data, said=bad.said, notes=NOTES)
 
 
 @contextmanager
@@ -78,7 +81,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("call", "below", "number"), REFUSALS)
 def test_a_disk_that_refuses_is_named_in_one_line(call, below, number):
     with refusing(call, number, below):
-        check_refused(prepare_data, said=f": {os.strerror(number)}", outputs=["results/metrics/data.json"])
+        check_refused(prepare_data, said=f": {os.strerror(number)}", outputs=["results/metrics/data.json"], notes=NOTES)
     assert in_process(prepare_data).status == 0, "with room again, the same command goes on"
     assert Path("results/metrics/data.json").read_text() != EARLIER
 
@@ -89,7 +92,7 @@ def test_no_larger_file_than_allowed(largest):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
     try:
-        check_refused(prepare_data, said=": File too large")
+        check_refused(prepare_data, said=": File too large", notes=NOTES)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not any(Path("artifacts").glob("data*"))

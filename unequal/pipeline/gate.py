@@ -1,6 +1,6 @@
 """Gate of a graph: check its params.yaml as a whole before anything runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,9 @@ class Gate(StageCommand):
         # No keys: the whole file is a dependency.
         super().__init__(self.refuse, StageSettings, module)
         self.run_if_main()
+
+    def code_file(self, options: Mapping[str, str | int], check: bool) -> None:
+        """Return None: what the gate makes is the same by any code, so that its graph declares no code file."""
 
     def refuse(self, run: Run, settings: StageSettings) -> None:
         """Refuse a params.yaml with unknown keys, wrong values, or impossible combinations or paths."""

@@ -140,12 +140,14 @@ def refresh_source(name: str) -> None:
     """Bring the file of a source up to date, as it is when a stage starts that reads it."""
     file, content = source_file(name), current_source(name)
     if (known := json_or_none(file)) != content:
-        if known is not None:
-            say(
-                f"{file}: replaced since the engine began; this stage reads the source as it is now",
-                err=True,
-            )
+        if isinstance(known, dict) and without_settings(known) != without_settings(content):
+            say(f"{file}: replaced since the engine began; this stage reads the source as it is now", err=True)
         write_json(file, content)
+
+
+def without_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a source's file says of the source alone."""
+    return {key: value for key, value in content.items() if key != "settings"}
 
 
 def without_paths(content: Any, document: dict[str, Any]) -> Any:

@@ -334,7 +334,7 @@ class StageCommand(click.Command):
             params = read_yaml(PARAMS)
             settings = self.settings.read(PARAMS, **options)
             launched = processes.folder() is not None
-            code = started_with(self.program, self.named(options), check=not launched)
+            code = self.code_file(options, check=not launched)
             # Held until the process ends; processes of a launched stage see what their launcher holds.
             if not launched:
                 self.gpus = lease(gpus_of_stage(runtime), self.gpus_needed(runtime))
@@ -351,6 +351,10 @@ class StageCommand(click.Command):
                 if (refusal := memory_refusal(error, settings, keys)) is not None:
                     raise UserError(refusal) from None
                 raise
+
+    def code_file(self, options: Mapping[str, str | int], check: bool) -> Path | None:
+        """Return the file of the code that the stage starts with, an input; with `check`, brought up to date."""
+        return started_with(self.program, self.named(options), check=check)
 
     def named(self, options: Mapping[str, str | int]) -> dict[str, str | int]:
         """Return the options that are not the default: they name the stage's instance in a dvc.yaml."""

@@ -41,7 +41,7 @@ def drop_variables(launched: bool) -> None:
     """Delete variables that would shape results, or have processes wait for others.
 
     Args:
-        launched: whether `unequal.pipeline.program` has started this process, and set RANKS.
+        launched: whether `unequal.pipeline.launcher` has started this process, and set RANKS.
     """
     if TF32[1] in os.environ and (torch := sys.modules.get("torch")) is not None:
         torch.set_float32_matmul_precision("highest")  # it is read when PyTorch is loaded

@@ -1,6 +1,6 @@
 """Processes that share one piece of work: their number and rank, how they wait for each other, how they stop.
 
-`unequal.pipeline.program` starts them. They have a common folder, in which they meet, and a process says that it has
+`unequal.pipeline.launcher` starts them. They have a common folder, in which they meet, and a process says that it has
 done its part, or why it could not. RANK and WORLD_SIZE count in such a process alone: other launchers, and every pod of
 a training operator, set them too.
 """
