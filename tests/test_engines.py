@@ -50,7 +50,8 @@ def test_every_stage_left_a_log_a_benchmark_and_a_child_of_one_pipeline_run(proj
     rules, runs = rules_of_dry_run(forced), tracked_runs(project)
     assert rules == {path.stem for path in (project / "logs").glob("*.log")}
     assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
-    assert (len(children(runs)), len(runs)) == (len(rules), len(rules) + 1)
+    scored = {path.stem for path in (project / "results/scores").glob("*.json")}
+    assert (len(children(runs)), len(runs)) == (len(rules), len(rules) + 1 + len(scored)), "a parent, and a run a model"
     assert all(one.info.status == "FINISHED" for one in runs)
 
 
@@ -67,7 +68,7 @@ def test_every_stage_that_computes_takes_one_of_the_gpus(project, tmp_path):
 
 
 def test_results_can_be_shown(project):
-    assert "fid.base" in run(project, "dvc", "metrics", "show")
+    assert "results/scores/base.json" in run(project, "dvc", "metrics", "show")
     run(project, "unequal", "plots")
     plots = (project / "dvc_plots" / "index.html").read_text(encoding="utf-8")
     assert "<script src" not in plots

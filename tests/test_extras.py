@@ -9,7 +9,7 @@ from unequal.cli import main
 from unequal.errors import MissingExtra, needs, requirement
 
 #: Modules of these packages and files need nothing else, but for a few.
-LIGHT = ("diffusion", "timesteps", "suggestions", "errors", "randomness", "runtime")
+LIGHT = ("diffusion", "timesteps", "errors", "randomness", "runtime")
 NEED_MORE = tuple(f"unequal.runtime.{name}" for name in ("tensor_files", "chunks", "progress"))
 #: Modules of other packages that need nothing else either: public classes for any training loop.
 PUBLIC = (

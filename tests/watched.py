@@ -20,8 +20,8 @@ import pytest
 import torch
 from dvc.repo import Repo
 
-from unequal.pipeline.definitions import FORMULAS
-from unequal.pipeline.fingerprint import code_of
+from unequal.pipeline.definitions import FORMULAS, Canonical, Project
+from unequal.pipeline.fingerprint import DEFINITIONS, KEYS, code_of
 from unequal.runtime.files import content_hash, write_json
 from unequal.runtime.place import ROOT
 from unequal.runtime.processes import threads
@@ -98,9 +98,18 @@ def run_without_the_harness(place: Path, program: Path, work: Path, runtime: Run
         assert made
         other = {str(file) for file in made if content(file) != content("stubbed" / file)}
         shutil.rmtree("stubbed")
-        code = json.loads(Path(str(code_of(stage))).read_text())["definitions"]
+        code = json.loads(Path(str(code_of(stage))).read_text())
     counted = {name for file, name in called if file in FORMULAS or file.split(os.sep)[0] in FORMULAS}
-    return other, counted - code.keys()
+    return other, counted - code[DEFINITIONS].keys() - only_judging(program, code)
+
+
+def only_judging(program: Path, code: dict[str, Any]) -> set[str]:
+    """Definitions that a program reaches by what does not count: guards that only raise, and words."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Canonical, "visit_If", Canonical.filled)
+        for name in ("visit_Expr", "visit_Call", "visit_Raise"):
+            patch.setattr(Canonical, name, Canonical.generic_visit)
+        return Project().fingerprint(ROOT / program, code[KEYS]).keys() - code[DEFINITIONS].keys()
 
 
 #: Fields of JSON and CSV files that differ from run to run: seconds and speeds.

@@ -95,10 +95,10 @@ SAMPLERS: dict[str, Bad] = {
         changed(SAMPLER_FILE, density="gaussian"), f'{SAMPLER_FILE}: sampler.density: "gaussian"; allowed: '
     ),
     "without losses": Bad(
-        written(SAMPLER_FILE, {k: v for k, v in SAMPLER.items() if k != "loss"}), "'loss' needs the base's profile"
+        written(SAMPLER_FILE, {k: v for k, v in SAMPLER.items() if k != "loss"}), "'loss': needs the base's profile"
     ),
     "fewer losses": Bad(changed(SAMPLER_FILE, loss=[1.0]), "the profile has 1 timesteps, the model 50"),
-    "losses that are no numbers": Bad(changed(SAMPLER_FILE, loss=[float("nan")] * T), f"{SAMPLER_FILE}: base.loss"),
+    "losses that are no numbers": Bad(changed(SAMPLER_FILE, loss=[float("nan")] * T), f"{SAMPLER_FILE}: loss.0: NaN"),
     "another number of timesteps": Bad(changed(SAMPLER_FILE, timesteps=9), "made for 9 timesteps, the model has 50"),
 }
 EXTRACTORS: dict[str, Bad] = {

@@ -23,6 +23,7 @@ from unequal.experts.importance import (
     ranked,
     weighty,
 )
+from unequal.models.denoiser import Denoiser
 from unequal.models.pruned import Block
 from unequal.randomness import Stream, noise_of, numpy_generator, uniform_of
 from unequal.training.batches import draw_at, image_indices
@@ -159,9 +160,9 @@ def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(tiny_net, make_t
     seen: list[int] = []
 
     class Objective:
-        def __call__(self, net: UNet2DModel, batch: object) -> object:
+        def __call__(self, denoiser: Denoiser, batch: object) -> object:
             t = batch.timesteps  # type: ignore[attr-defined]
-            weighted = (t + 1.0) ** -2 * net.conv_out.bias.sum().exp() ** 0
+            weighted = (t + 1.0) ** -2 * denoiser.net.conv_out.bias.sum().exp() ** 0
             weighted.register_hook(lambda grad: seen.extend(t[grad > 0].tolist()))
             return type("Losses", (), {"weighted": weighted})()
 

@@ -82,10 +82,10 @@ def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here, evaluator):
 @pytest.mark.thorough
 def test_a_search_is_compared_with_as_many_random_schemes(here, evaluator):
     figures = search(here, evaluator, control="random").figures
-    drawn = Bank(here.work / "control").rows()
+    drawn = Bank(here.work / "control").candidates
     assert len(drawn) == figures["candidates"] == 6
-    assert {one["proposer"] for one in drawn} == {"random"}
-    assert figures["control_loss"] == min(one["loss"] for one in drawn)
+    assert {candidate.proposer for candidate in drawn} == {"random"}
+    assert figures["control_loss"] == min(candidate.loss for candidate in drawn)
     assert figures["gain_over_control"] == figures["control_fresh_loss"] - figures["fresh_loss"]
     # It costs the search nothing and changes nothing of it.
     alone = search(elsewhere(here, "alone"), evaluator).figures

@@ -88,7 +88,7 @@ OWN: dict[str, Bad] = {
     "a config of other layers": Bad(config(layers_per_block=2), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
     "heads of a model with one": Bad(
         lambda: save_file({"weights": torch.ones(T, 3) / 3, "products": torch.ones(T, 3, 3)}, BASE / HEADS),
-        "prediction 'epsilon' has no head weights",
+        "head weights of shape [50, 3] for prediction 'epsilon'",
     ),
     "heads of other names": Bad(lambda: save_file({"x": torch.ones(1)}, BASE / HEADS), f"{HEADS}: cut short or alter"),
 }

@@ -144,7 +144,9 @@ def drawings(folder: Path, declared: Declared, judgements: Sequence[Judgement]) 
             drawn.append(Drawing(f"contrasts_{endpoint}", forest_size(len(rows)), draw, NAMES[endpoint], ""))
     seed = declared.experiment.seeds[0]
     files = {name: folder / f"run/artifacts/samples/{name}/seed_{seed}.npy" for name in declared.variants}
-    samples = {label(name): np.load(file)[:SAMPLES] for name, file in files.items() if file.exists()}
+    samples = {
+        label(name): np.load(file, allow_pickle=False)[:SAMPLES] for name, file in files.items() if file.exists()
+    }
     if samples := {name: images for name, images in samples.items() if len(images)}:
         size = (10.5, 0.75 * len(samples) + 0.4)
         drawn.append(Drawing("samples", size, partial(picture_grid, rows=samples), "Samples", f"Seed {seed}."))

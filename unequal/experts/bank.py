@@ -7,7 +7,7 @@ blocks' ratios, proposes from the bank alone.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
@@ -72,14 +72,6 @@ class Bank:
     def best(self) -> Candidate:
         """The candidate with the smallest loss, the first of equals."""
         return min(self.candidates, key=lambda one: one.loss)
-
-    def rows(self) -> list[dict[str, Any]]:
-        # Without nested parts: ratios stand in columns of their own.
-        return [
-            one.model_dump(exclude={"proposed", "scheme"})
-            | {f"ratio.{block}": ratio for block, ratio in one.scheme.items()}
-            for one in self.candidates
-        ]
 
 
 def read_bank(path: Path) -> list[Candidate]:

@@ -121,11 +121,19 @@ class Definition:
     #: Methods of a class, entries of a table: name → definition.
     parts: dict[str, "Definition"] = field(default_factory=dict)
     is_table: bool = False
+    #: Nodes of the annotations of a class's fields: pydantic makes what they name.
+    types: list[ast.AST] = field(default_factory=list)
 
     @property
     def method(self) -> str:
         """Name within its class."""
         return self.name.rpartition(".")[2]
+
+    @property
+    def runs_with_its_class(self) -> bool:
+        """Say whether a method is called without being named: a special one, or a validator of pydantic's."""
+        decorators = [ast.unparse(one) for one in getattr(self.node, "decorator_list", ())]
+        return self.method.startswith("__") or any("_validator(" in one for one in decorators)
 
     @cached_property
     def tree(self) -> ast.AST:
@@ -155,7 +163,7 @@ class Definition:
         above = {id(one.value): one for one in self.nodes if isinstance(one, ast.Attribute | ast.Subscript)}
         above |= {id(right): one for one in self.nodes if isinstance(one, ast.Compare) for right in one.comparators}
         found = dict[Definition, bool]()
-        for name in self.nodes:
+        for name in [*self.nodes, *self.types]:
             if not isinstance(name, ast.Name) or name.id in parameters:
                 continue
             words, top = [name.id], above.get(id(name))
@@ -209,6 +217,8 @@ class Module:
         """Make a definition with its parts."""
         definition = Definition(name, self, node)
         if isinstance(node, ast.ClassDef):
+            fields = [one.annotation for one in node.body if isinstance(one, ast.AnnAssign)]
+            definition.types = [one for annotation in fields for one in ast.walk(annotation)]
             methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
             definition.parts = {f"{number} {one.name}": Definition(f"{name}.{one.name}", self, one)
                                 for number, one in enumerate(methods)}  # fmt: skip
@@ -308,7 +318,7 @@ class Project:
             follow |= {part for table in tables for key, part in table.parts.items() if key in strings | keys}
             follow |= {one.module.body for one in pending}
             methods = {part for one in reached if one.parts and not one.is_table for part in one.parts.values()}
-            follow |= {one for one in methods if one.method in attributes | strings or one.method.startswith("__")}
+            follow |= {one for one in methods if one.method in attributes | strings or one.runs_with_its_class}
             follow |= {one for name in attributes for one in self.settings.get(name, ())}
             pending = follow - reached
         yield from (one for one in reached if one is not one.module.body or one.digest != EMPTY)
