@@ -72,7 +72,7 @@ def test_results_can_be_shown(project):
     run(project, "unequal", "plots")
     plots = (project / "dvc_plots" / "index.html").read_text(encoding="utf-8")
     assert "<script src" not in plots
-    assert all(shown in plots for shown in ("results_training_base_csv", "FID_of_variants", "vegaEmbed = "))
+    assert all(shown in plots for shown in ("results_training_base_csv", "FID_of_models", "vegaEmbed = "))
     assert "var spec = {};" not in plots  # a plot without its figures
     page = (project / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script src" not in page
