@@ -276,6 +276,14 @@ def test_an_input_that_is_not_what_its_stage_has_made_is_refused_with_what_repai
     assert f"{output}: altered since" in line and f"`rm {'-r ' if output.is_dir() else ''}{output}`" in line
 
 
+def test_what_engines_bring_up_to_date_may_differ_from_the_lock_file():
+    """Snakemake writes the files of sources and code itself; dvc.lock has them as DVC's stage made them last."""
+    outs = [{"path": "artifacts/sources", "md5": "1" * 32 + ".dir"}]
+    for stage_name, made in (("code", {}), ("other", {Path("artifacts/sources"): (outs[0]["md5"], "other")})):
+        Path("dvc.lock").write_text(yaml.safe_dump({"stages": {stage_name: {"outs": outs}}}))
+        assert digests.recorded_outputs() == made
+
+
 def test_digests_are_those_of_dvc(project):
     for name, text in {"a.txt": "a", "folder/b.txt": "b", "folder/ä/c.txt": "c", "folder/B.txt": "d"}.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)

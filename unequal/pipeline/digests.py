@@ -17,6 +17,9 @@ KNOWN = "digests.json"
 #: Bytes from which an input is large: its digest is remembered.
 LARGE = 1 << 30
 LOCK = Path("dvc.lock")
+#: The stage behind all others, which DVC always runs; under Snakemake the main process does its work, and dvc.lock
+#: does not hear of it.
+ALWAYS = "code"
 
 
 def digest_of(path: Path) -> str:
@@ -59,8 +62,8 @@ def state(path: Path) -> str:
 def recorded_outputs() -> dict[Path, tuple[str, str]]:
     """Return the outputs of dvc.lock, and of finished runs that are not yet in it: path → digest, name of the stage."""
     entries = read_yaml(LOCK)["stages"] if LOCK.exists() else {}
-    outputs = {Path(out["path"]): (out["md5"], name) for name, one in entries.items() for out in one.get("outs", ())
-               if "md5" in out}  # fmt: skip
+    outputs = {Path(out["path"]): (out["md5"], name) for name, one in entries.items() if name != ALWAYS
+               for out in one.get("outs", ()) if "md5" in out}  # fmt: skip
     for _, run in finished_runs():
         outputs |= {Path(path): (digest, run.stage) for path, digest in run.outputs.items()}
     return outputs

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unequal.errors import UserError, say
-from unequal.pipeline.digests import LOCK, digest_of
+from unequal.pipeline.digests import ALWAYS, LOCK, digest_of
 from unequal.pipeline.sources import value_at
 from unequal.pipeline.workdirs import Finished, clear_if_free, finished_runs
 from unequal.runtime.files import settings_hash
@@ -22,8 +22,6 @@ from unequal.settings.strict import PARAMS, read_yaml
 if TYPE_CHECKING:
     from dvc.stage import Stage
 
-#: The stage behind all others, which DVC always runs; under Snakemake the main process does its work.
-ALWAYS = "code"
 #: Stands for no value, where None is one.
 MISSING = object()
 
