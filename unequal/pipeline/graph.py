@@ -126,11 +126,11 @@ def forget_recorded() -> None:
 
 def is_recorded(run: Finished, entry: dict[str, Any]) -> bool:
     """Say whether an entry of dvc.lock is that of a run: its outputs, inputs and settings."""
-    known = {item["path"]: item.get("md5") for kind in ("deps", "outs") for item in entry.get(kind, ())}
+    read, made = ({item["path"]: item.get("md5") for item in entry.get(kind, ())} for kind in ("deps", "outs"))
     settings = entry.get("params", {}).get(str(PARAMS), {})
     return (
-        all(known.get(path) == digest for path, digest in run.outputs.items())
-        and all(known.get(path, digest) == digest for path, digest in run.inputs.items())
+        all(made.get(path) == digest for path, digest in run.outputs.items())
+        and all(read.get(path, digest) == digest for path, digest in run.inputs.items())
         and all(value_at(run.params, *key.split(".")) == value for key, value in settings.items())
     )
 
