@@ -20,6 +20,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
 from unequal.settings.values import Name, Seed
 from unequal.timesteps.groups import foreseen_groups
+from unequal.training.optimizer import check_optimizers
 from unequal.training.three_heads import PERIODS
 
 #: Endpoints of a training, of which lower is better: means of the loss of held-out images, and FID.
@@ -215,11 +216,12 @@ class Declared:
 
 
 def check_variants(declaration: Core) -> None:
-    """Raise UserError where a variant is not sound or cannot be pruned so far, or a contrast has no difference."""
+    """Raise UserError for a variant that is unsound, or cannot be pruned or trained, or a contrast without effect."""
     if isinstance(declaration, Declaration):
         declared = Declared.of(declaration.experiment, declaration.model_dump(mode="json", exclude_unset=True), PARAMS)
         for variant in declared.variants.values():
             check_reach(variant)
+            check_optimizers(variant)
 
 
 def changed(document: Mapping[str, Any], dotted: str, value: Any, place: str) -> dict[str, Any]:

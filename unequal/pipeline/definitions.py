@@ -18,7 +18,7 @@ from unequal.runtime.place import ROOT
 
 #: Folders and files of `unequal` that compute.
 FORMULAS = (
-    *("diffusion", "timesteps", "models", "data", "training", "sampling", "evaluation", "experts", "pruning"),
+    *("diffusion", "timesteps", "models", "data", "training", "sampling", "evaluation", "experts"),
     *("randomness.py", "runtime/devices.py"),
 )
 #: Of these, methods alone: they count where their names occur in what computes.

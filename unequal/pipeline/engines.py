@@ -20,7 +20,7 @@ from unequal.runtime.processes import GOES_ON
 
 #: First line of a report's summary of a run, in its log.
 SUMMARY = "Summary of the run"
-#: Lock of a running Snakemake, in its folder; see the Snakefile.
+#: Lock of a running Snakemake, in its folder; see `unequal.pipeline.snakemake`.
 ALONE = Path(".snakemake/alone.lock")
 #: Seconds between checks whether it has ended, or is to be stopped.
 POLL_SECONDS = 0.2

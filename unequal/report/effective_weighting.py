@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from unequal.diffusion.predictions import epsilon_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import SOFT
-from unequal.runtime.files import read_json
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.building import build_sampler, sampler_inside
 from unequal.timesteps.densities import edges_of
@@ -130,13 +129,3 @@ def limit_from_below(axes: Axes) -> None:
     highest = float(np.nanmax(heights))
     axes.set_yscale("log")
     axes.set_ylim(max(float(np.nanmin(heights)), SHOWN * highest) / 1.5, 1.5 * highest)
-
-
-def learned_by(files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Means over trainings of the tables [T] in their files; none where settings fix the weighting.
-
-    Raises:
-        UserError: a file is missing or not JSON.
-    """
-    tables = [read_json(file).get("effective_weighting", {}) for file in files]
-    return {name: np.mean([one[name] for one in tables], axis=0) for name in tables[0]}

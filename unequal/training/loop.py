@@ -1,4 +1,6 @@
-"""The training loop; there is no other. What distinguishes trainings is passed to it: sampler, objective, optimizer.
+"""The training loop of diffusion models; there is no other.
+
+What distinguishes trainings is passed to it: sampler, objective, optimizer.
 
 `Trainer.run` is the loop, `Trainer.train_step` one optimizer step. To resume, run the same training again: step s sees
 the same batch whether or not the process was stopped before it, and the checkpoint holds all other state.
