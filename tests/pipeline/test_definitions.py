@@ -30,6 +30,7 @@ def body(text: str) -> str:
         (body("c = a\nd = c + b\na = d"), body("x: int = a\ny = x + b\na = y")),
         (body("a = [c for c in b]"), body("a = [number for number in b]")),
         (body("if a < 0: raise ValueError(f'{a}: below 0')"), body("if b > 7: raise KeyError('no')")),
+        (body("if a < 0:\n    names = sorted(b)\n    raise ValueError(names)"), body("")),
         (body("assert a"), body("")),
         (body("say(f'{a} of {b}', err=True)"), body("")),
         (body("try: a()\nexcept OSError as e: raise UserError(f'{e}') from None"),

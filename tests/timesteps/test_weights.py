@@ -60,7 +60,7 @@ def test_speeds_weight_has_its_known_values():
 @pytest.mark.parametrize(
     ("kind", "prediction", "complaint"),
     [
-        ("soft", "epsilon", "loss weight 'soft' is unknown; allowed: none, min_snr, p2, edm, debiased, soft_min_snr"),
+        ("soft", "epsilon", f"loss weight 'soft' is unknown; allowed: none, {', '.join(WEIGHTS)}"),
         ("edm", "score", "prediction 'score' is unknown; allowed: epsilon, v_prediction, sample, velocity"),
     ],
 )

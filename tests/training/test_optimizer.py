@@ -150,7 +150,7 @@ def test_an_optimizer_is_one_entry(build, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"name": "adam"}, "optimizer.name: 'adam'; allowed: adamw, sgd, muon, schedule_free_adamw"),
+        ({"name": "adam"}, f"optimizer.name: 'adam'; allowed: {', '.join(OPTIMIZERS)}"),
         ({"keywords": {"epsilon": 1e-8}}, "optimizer.keywords.epsilon: unknown to 'adamw'; allowed: eps, amsgrad"),
         ({"keywords": {"eps": "small"}}, "optimizer.keywords.eps: 'small'; allowed: a float"),
         (

@@ -53,7 +53,8 @@ class Canonical(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         binds = any(isinstance(one, ast.NamedExpr) for one in ast.walk(node.test))
-        guards = all(isinstance(one, ast.Raise) for one in node.body) and not node.orelse and not binds
+        # Nothing of a block that ends in an error is left, neither what it raises nor the words that it prepares.
+        guards = isinstance(node.body[-1], ast.Raise) and not node.orelse and not binds
         return None if guards or ast.unparse(node.test) == "TYPE_CHECKING" else self.filled(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
