@@ -1,4 +1,4 @@
-"""The whole of the pipeline's params.yaml, from sections that a study's file may have too.
+"""The whole of the pipeline's params.yaml, from sections that an experiment's file may have too.
 
 The gate stage `check_params` and the tools read the whole. A stage reads its own sections alone, so that a new key
 elsewhere does not make its results stale.
