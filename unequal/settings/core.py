@@ -1,4 +1,4 @@
-"""Sections of every params.yaml, the pipeline's or an experiment's, the roles of its recipes, and what must fit together."""
+"""Sections of every params.yaml, the pipeline's or an experiment's, roles of recipes, and what must fit together."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
