@@ -42,7 +42,7 @@ def facts(results: RunResults, price: float | None) -> str:
 
 
 def model_figures(results: RunResults, name: str) -> dict[str, float]:
-    """What people compare of a model: FID, held-out loss, and costs."""
+    """Return the figures by which models are compared: FID, held-out loss, and costs."""
     score = results.scores[name]
     costs = {"training_flops": float(score.training_flops), "compute_minutes": results.seconds(name) / 60}
     losses = held_out_losses(results, name)

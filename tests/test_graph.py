@@ -175,7 +175,7 @@ def test_what_is_compared_is_profiled_too(path):
 
 
 def test_the_clones_settings_are_the_digits_preset():
-    """As committed: its user may have edited them."""
+    """Read the committed settings: a user may have edited the file."""
     texts = []
     for name in ("params.yaml", "presets/digits.yaml"):
         shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -153,7 +153,7 @@ def test_what_has_no_scatter_is_certain():
 
 
 def test_the_detectable_effect_is_the_textbooks_at_the_upper_end_of_the_scatter():
-    """That end is 2.1 times the scatter at 2 degrees of freedom, 1.4 times at 6."""
+    """The upper end is 2.1 times the scatter at 2 degrees of freedom, 1.4 times at 6."""
     for freedom, bound in ((2, 2.1), (6, 1.4)):
         textbook = stats.t.ppf(1 - 0.05 / 2 / 3, freedom) + stats.t.ppf(0.8, freedom)
         assert visible_effect(freedom, 3) == pytest.approx(bound * textbook, rel=0.02)

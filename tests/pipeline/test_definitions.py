@@ -1,4 +1,4 @@
-"""What of a definition counts, and which definitions a program reaches: in a small project."""
+"""Canonical text of definitions, and the definitions that a program reaches, in a small project."""
 
 import ast
 import textwrap

@@ -236,7 +236,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
 
 
 def test_the_base_alone_makes_a_report(project: None) -> None:
-    """Of all else there is no file; nothing is compared."""
+    """A run of one model has no other files, and compares nothing."""
     params = PARAMS | {"profiled_models": ["base"], "scored_models": ["base"], "runtime": RUNTIME}
     Path("params.yaml").write_text(yaml.safe_dump(params))
     for gone in ("artifacts/slots.json", "artifacts/groups.json", "artifacts/statistics/mixed.npz"):
